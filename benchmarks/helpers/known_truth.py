@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from simulated_raters import PEOPLE, RATED, grades, machine_grades
 
 import cldrank as cr
 from cldrank import segments
@@ -35,9 +36,6 @@ from cldrank.propensity.segment_propensities import Curve
 
 Floats = NDArray[np.float64]
 DEPTH, ETA, NOISE = 5, 1.0, 0.1
-MACHINE, PEOPLE = 0.83, 0.95  # how often a relevant candidate is rated higher than one that is not
-_TENTH = 0.1
-_GRADES = (0.5, 0.75, 0.9)  # the shares of candidates below grades 1, 2 and 3
 TRUSTED = TrustBiased(ETA, (0.98, 0.97, 0.96, 0.95, 0.94), (0.35, 0.25, 0.18, 0.13, 0.1))
 BEHAVIOURS: dict[str, ClickModel] = {
     "position-based": PositionBased(ETA, NOISE),
@@ -152,34 +150,23 @@ class KnownWorld:
         """Grades from 0 to 3: by machines on "all" candidates or a "tenth"; people rate a tenth beside machines that
         rate all ("people"), or production's and three rankers' top 5 ("tops"); or "none".
         """
-        random, n_rows = np.random.default_rng([seed, 11]), self.data.n_rows
-        nobody = np.full(n_rows, np.nan)
-        machine, people = (self._grades(auc, random) for auc in (MACHINE, PEOPLE))
-        tenth = random.random(n_rows) < _TENTH
+        nobody = np.full(self.data.n_rows, np.nan)
         if rated == "none":
             return None
-        if rated in ("all", "tenth"):
-            return Ratings(nobody, np.where(tenth | (rated == "all"), machine, np.nan))
+        if rated in RATED:
+            return Ratings(nobody, self._machine(rated, seed))
+        random, relevant = np.random.default_rng([seed, 12]), np.asarray(self.data.labels) >= self.threshold
+        people = grades(self.data.labels, relevant, PEOPLE, random)
         if rated == "people":
-            return Ratings(np.where(tenth, people, np.nan), machine)
+            return Ratings(
+                np.where(random.random(len(people)) < RATED["tenth"], people, np.nan), self._machine("all", seed)
+            )
         named = ("production", "strong", "linear", "feature")
         ranks = [segments.descending_ranks(self.scores[ranker], self.data.offsets) for ranker in named]
         return Ratings(np.where(np.min(ranks, axis=0) <= DEPTH, people, np.nan), nobody)
 
-    def _grades(self, auc: float, random: np.random.Generator) -> Floats:
-        """Grades of labels beside noise, as much of it as gives the concordance with what is relevant."""
-        labels = np.asarray(self.data.labels, dtype=np.float64)
-        noise, relevant = random.normal(size=len(labels)), labels >= self.threshold
-        low, high = 0.01, 20.0
-        grades = labels
-        for _ in range(30):
-            middle = np.sqrt(low * high)
-            latent = labels / labels.std() + middle * noise
-            grades = np.digitize(latent, np.quantile(latent, _GRADES)).astype(np.float64)
-            above, below = (np.bincount(grades.astype(int)[chosen], minlength=4) for chosen in (relevant, ~relevant))
-            reached = above @ (np.cumsum(below) - below / 2) / (above.sum() * below.sum())
-            low, high = (middle, high) if reached > auc else (low, middle)
-        return grades
+    def _machine(self, rated: str, seed: int) -> Floats:
+        return machine_grades(self.data.labels, np.asarray(self.data.labels) >= self.threshold, rated, seed)
 
     def searched(self, clicks: ClickTable) -> KnownWorld:
         """The queries that a log has pages of, under their old names."""

@@ -15,6 +15,7 @@ from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 from cldrank.wording import count
 
 CHANCE = 0.5
+_MOST_LEVELS = 8  # of ratings, each with a prior of relevance of its own
 _FEWEST_RATED = 20  # shown results, to compare ratings with clicks
 _CONFIDENCE = 0.9
 
@@ -116,6 +117,35 @@ def usable_ratings(clicks: ClickTable, examined: Examined) -> tuple[tuple[Agreem
     used = (values if raters in agreements and agreements[raters].is_used else none for raters, values in given.items())
     people, machine = used
     return tuple(agreements.values()), people, machine
+
+
+def rated_relevance(clicks: ClickTable, curve: Curve) -> tuple[tuple[Agreement, ...], Floats]:
+    """How well ratings agree with clicks; and the relevance that each rating stands for, people's before machines'.
+
+    NaN where there is no rating, or none that is used.
+    """
+    if clicks.ratings is None:
+        return (), np.full(clicks.candidates.n_rows, np.nan)
+    examined = Examined.of(clicks, curve)
+    agreements, *both = usable_ratings(clicks, examined)
+    people, machine = (
+        values if np.isnan(values).all() else calibration(values, examined)(values) for values in both
+    )
+    return agreements, np.where(np.isnan(people), machine, people)
+
+
+def rating_levels(relevance: Floats) -> IntArray:
+    """Eight levels of as many candidates each, or fewer, by the relevance that ratings stand for; 0 without a rating.
+
+    >>> rating_levels(np.array([0.2, np.nan, 0.1, 0.2]))
+    array([2, 0, 1, 2])
+    """
+    rated = ~np.isnan(relevance)
+    levels = np.zeros(len(relevance), dtype=np.int64)
+    if rated.any():
+        ends = np.quantile(relevance[rated], np.linspace(0, 1, _MOST_LEVELS + 1)[1:-1])
+        levels[rated] = np.unique(np.searchsorted(np.unique(ends), relevance[rated]), return_inverse=True)[1] + 1
+    return levels
 
 
 def calibration(values: Floats, examined: Examined, learned: Any = None) -> Callable[[Floats], Floats]:
