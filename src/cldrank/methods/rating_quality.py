@@ -15,6 +15,7 @@ from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 from cldrank.wording import count
 
 CHANCE = 0.5
+RATED_TARGETS = ("posterior", "mixed")  # those of methods that have priors, which ratings inform
 _MOST_LEVELS = 8  # of ratings, each with a prior of relevance of its own
 _FEWEST_RATED = 20  # shown results, to compare ratings with clicks
 _CONFIDENCE = 0.9

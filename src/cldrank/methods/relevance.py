@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.clicks.table import ClickTable
+from cldrank.errors import CldrankWarning, warn
 from cldrank.methods.rating_quality import rated_relevance, rating_levels
 from cldrank.parameters import parameter
 from cldrank.propensity import Propensities, SegmentPropensities
@@ -70,7 +71,11 @@ def estimated_relevance(
     expected, level = np.empty(len(clipped)), None
     if clicks.ratings is not None:
         level = np.empty(len(clipped), dtype=np.int64)
-        level[pooled.of] = rating_levels(rated_relevance(clicks, propensities)[1])[clicks.row]
+        agreements, stands_for = rated_relevance(clicks, propensities)
+        for agreement in agreements:
+            if not agreement.is_used:
+                warn(CldrankWarning(str(agreement)))
+        level[pooled.of] = rating_levels(stands_for)[clicks.row]
     for position in np.unique(pooled.position):
         at = np.flatnonzero(pooled.position == position)
         expected[at] = pooled.expected_relevance(at, None if level is None else level[at])
