@@ -13,6 +13,7 @@ from simulated_raters import PEOPLE, RATED, grades, machine_grades
 
 import cldrank as cr
 from cldrank import segments
+from cldrank.clicks.ratings import Ratings
 from cldrank.clicks.simulate import (
     Cascade,
     ClickModel,
@@ -24,7 +25,6 @@ from cldrank.clicks.simulate import (
     TopK,
     TrustBiased,
 )
-from cldrank.clicks.ratings import Ratings
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.evaluation.click_measures import ClickMeasure

@@ -124,7 +124,7 @@ class RatingUse:
 
     account     how many were read, and why others were set aside
     agreements  how well they agree with clicks, people and machines apart; ratings that do not are not used
-    by_people   how many never-shown results count as people rated them
+    by_people   how many never-shown results are predicted with what people rated
     unused      why none of them is used at all; empty if that is up to their agreement
     """
 

@@ -367,7 +367,7 @@ def _use_of_ratings(clicks: ClickEstimator) -> RatingUse | None:
     account = str(ratings.account)
     if model is None or not clicks.estimator.uses_model:
         return RatingUse(account, unused="there is no model of never-shown results that they could join")
-    return RatingUse(account, model.agreements, 0 if model.by_people is None else int(model.by_people.sum()))
+    return RatingUse(account, model.agreements, model.by_people)
 
 
 def _trained(models: Sequence[Any], dataset: RankingDataset) -> NDArray[np.bool_]:

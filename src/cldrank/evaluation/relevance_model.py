@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,6 @@ from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.evaluation.exposure import LoggedClicks
-from cldrank.evaluation.people_ratings import FEWEST_BY_PEOPLE, share_by_people, unbiased_relevance
 from cldrank.methods.rating_quality import Agreement, Examined, calibration, usable_ratings
 
 Floats = NDArray[np.float64]
@@ -21,7 +21,7 @@ Flags = NDArray[np.bool_]
 FOLDS = 5
 NEVER_SHOWN = 0.93  # relevance of never-shown results, as a share of that of shown ones with the same features
 OFF = 0.07  # the standard error of that share, of one ranker's results against another's; both from simulations
-OFF_BY_PEOPLE = 0.035  # the same of results that people rated
+RATED_BY_PEOPLE, OFF_BY_PEOPLE = 0.965, 0.035  # the same of results that people rated, as well as 0.95 in simulations
 BELOW_CLICKS = 0.4  # the same of results that were shown, but only below clicks after which people do not read on
 _FEWEST_QUERIES = 20  # that a model is worth being learned from
 _MOST_QUERIES = 20_000  # that it is learned from; more would hardly change it
@@ -56,17 +56,16 @@ class RelevanceModel:
     over examinations of shown results. Never-shown ones count 0.93 times what is predicted: production left them out
     for reasons that features do not show.
 
-    Ratings of the log (`ClickTable.ratings`) join the features if they agree with clicks: the relevance that
-    a machine's rating stands for among shown results, learned anew by each fit. What people rated and nobody saw counts
-    as they say (`unbiased_relevance`), and their ratings correct the share of 0.93 for other never-shown results.
+    Ratings of the log (`ClickTable.ratings`) that agree with clicks join the features: the relevance that a rating stands
+    for among shown results, learned anew by each fit. A candidate is predicted by the fit that knows who rated it: none,
+    machines, or people beside them. Never-shown results that people rated count 0.965 times.
 
-    predicted   (rows,) of each candidate, by the fits that have not seen its query; between 0 and 1, unless people
-                rated what was never shown
+    predicted   (rows,) between 0 and 1: of each candidate, by the fits that have not seen its query
     spread      (rows,) the standard error of predictions, since what was shown has been chosen
     groups      (groups, rows): of every candidate, by each group's fits; how they differ says how certain they are
     apart       (rows,) half of what the linear model predicts more than the trees
     agreements  how well ratings agree with clicks; none without ratings
-    by_people   (rows,) whether a never-shown candidate counts as people rated it
+    by_people   how many never-shown results are predicted with what people rated
     hidden      the check of predictions where nothing was shown; None where it could not be made
     """
 
@@ -76,7 +75,7 @@ class RelevanceModel:
     apart: Floats
     hidden: HiddenCheck | None = None
     agreements: tuple[Agreement, ...] = ()
-    by_people: Flags | None = None
+    by_people: int = 0
 
     def variance(self, values: Floats) -> float:
         """The variance of a number that was computed from each group: the jackknife, which leaves out each in turn.
@@ -115,37 +114,21 @@ def fit_model(log: LoggedClicks, *, folds: int = FOLDS, seed: int = 0) -> Releva
         raise DataError(f"a model of relevance needs {_FEWEST_QUERIES} queries, and there are {int(searched.sum())}.")
     examined = Examined(log.exposure, log.excess_clicks, log.queries)
     agreements, people, machine = usable_ratings(log.clicks, examined)
-    table, group = _Table.of(log, examined, machine), _groups(log.data, folds, seed)
+    table, group = _Table.of(log, examined, (machine, people)), _groups(log.data, folds, seed)
     own, rows = group[log.queries], np.arange(log.data.n_rows)
     usable = _learned_from(searched, seed)
-    learned = [table.shown & usable[log.queries] & (own != each) for each in range(folds)]
-    both = np.stack([table.predictions(each, seed) for each in learned])
-    shown = log.clicks.row_impressions > 0
-    groups, (linear, trees) = both.mean(axis=1), both[own, :, rows].T
-    spread, apart = np.where(shown, BELOW_CLICKS, OFF) * groups[own, rows], (linear - trees) / 2
-    share, told = np.full(folds, NEVER_SHOWN), _told_by_people(log, people, shown, learned)
-    by_people = None if told is None else ~np.isnan(told[0])
-    if told is not None:
-        kept = own[by_people] != np.arange(folds)[:, None]
-        share = share_by_people(groups[own, rows][by_people] * kept, told[:, by_people] * kept, NEVER_SHOWN, OFF)
-    groups = np.where(shown, 1.0, share[:, None]) * groups
-    spread, apart = np.where(shown, 1.0, share[own]) * (spread, apart)
-    if told is not None:
-        groups[:, by_people] = told[:, by_people]
-        spread[by_people] *= OFF_BY_PEOPLE / OFF
-        apart[by_people] = 0.0
+    both = np.stack(
+        [table.predictions(table.shown & usable[log.queries] & (own != each), seed) for each in range(folds)]
+    )
+    shown, told = log.clicks.row_impressions > 0, ~np.isnan(people)
+    share = np.where(shown, 1.0, np.where(told, RATED_BY_PEOPLE, NEVER_SHOWN))
+    groups = share * both.mean(axis=1)
+    linear, trees = both[own, :, rows].T
+    spread = np.where(shown, BELOW_CLICKS, np.where(told, OFF_BY_PEOPLE, OFF)) * groups[own, rows]
+    apart = share * (linear - trees) / 2
     hidden = _hidden_check(log, table, usable, own % _HIDDEN_FOLDS, seed)
+    by_people = int((told & ~shown).sum())
     return RelevanceModel(groups[own, rows], spread, groups, apart, hidden, agreements, by_people)
-
-
-def _told_by_people(log: LoggedClicks, people: Floats, shown: Flags, learned: list[Flags]) -> Floats | None:
-    """(folds, rows) the relevance of never-shown results that people rated, NaN elsewhere; None if it is not known."""
-    asked = ~np.isnan(people) & ~shown
-    if int(asked.sum()) < FEWEST_BY_PEOPLE:
-        return None
-    told = [unbiased_relevance(log, people, each) for each in learned]
-    known = [each for each in told if each is not None]
-    return np.where(asked, np.stack(known), np.nan) if len(known) == len(learned) else None
 
 
 def _groups(data: RankingDataset, folds: int, seed: int) -> IntArray:
@@ -198,7 +181,7 @@ class _Table:
     shown      whether a candidate was examined at all
     height     its mean position
     examined   exposure and clicks, which calibrate ratings
-    machine    ratings by machines, NaN where there are none; None where none are used
+    ratings    by machines, then by people, NaN where there are none; only those that are used
     """
 
     levels: NDArray[np.int8]
@@ -208,44 +191,49 @@ class _Table:
     shown: Flags
     height: Floats
     examined: Examined
-    machine: Floats | None
+    ratings: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, log: LoggedClicks, examined: Examined, machine: Floats) -> _Table:
-        features, rated = np.asarray(log.data.features), None if np.isnan(machine).all() else machine
-        levels = _levels(features)
-        if rated is not None:
-            levels = np.column_stack([levels, _levels(rated[:, None])])
+    def of(cls, log: LoggedClicks, examined: Examined, ratings: Iterable[Floats]) -> _Table:
+        features, used = np.asarray(log.data.features), tuple(each for each in ratings if not np.isnan(each).all())
         shown = log.seen & (log.exposure > 0)
         clicks = log.clicks
         height = log.by_row(clicks.impressions * clicks.position) / np.maximum(clicks.row_impressions, 1)
         target, weight = (np.where(shown, values, 0.0) for values in (examined.relevance, examined.weight))
-        return cls(levels, _scaled(features), target, weight, shown, height, examined, rated)
+        return cls(_levels(features), _scaled(features), target, weight, shown, height, examined, used)
 
     def predictions(self, learned: Flags, seed: int) -> Floats:
-        """(2, rows) what the linear model and the trees predict, learned from some rows."""
+        """(2, rows) what the linear model and the trees predict, learned from some rows.
+
+        Ratings change only what is rated, machines' before people's: what is not rated may be unlike what is.
+        """
+        if not learned.any():
+            raise DataError("a model of relevance has no shown results to learn from.")
+        scaled, levels = self.scaled, self.levels
+        predicted = self._fitted(scaled, levels, learned, seed)
+        for ratings in self.ratings:
+            known = ~np.isnan(ratings)
+            if (known & learned).any():
+                stands_for = calibration(ratings, self.examined, learned)(ratings)
+                scaled = np.column_stack([scaled, _scaled(stands_for[:, None]), known])
+                levels = np.column_stack([levels, _levels(ratings[:, None])])
+                predicted = np.where(known, self._fitted(scaled, levels, learned, seed), predicted)
+        return predicted
+
+    def _fitted(self, scaled: NDArray[np.float32], levels: NDArray[np.int8], learned: Flags, seed: int) -> Floats:
+        """(2, rows) what both models predict from their inputs, learned from some rows."""
         from sklearn.ensemble import HistGradientBoostingRegressor
         from sklearn.linear_model import Ridge
 
         target, weight = self.target[learned], self.weight[learned]
-        if not learned.any():
-            raise DataError("a model of relevance has no shown results to learn from.")
         trees: Any = HistGradientBoostingRegressor(**_TREES, early_stopping=False, random_state=seed)
-        scaled = self._with_ratings(learned)
         linear = Ridge(alpha=_RIDGE).fit(scaled[learned], target, sample_weight=weight)
-        trees.fit(self.levels[learned], target, sample_weight=weight)
+        trees.fit(levels[learned], target, sample_weight=weight)
         both = np.empty((2, len(learned)))
         for first in range(0, len(learned), _BLOCK):  # both copy what they predict
             block = slice(first, first + _BLOCK)
-            both[:, block] = linear.predict(scaled[block]), trees.predict(self.levels[block])
+            both[:, block] = linear.predict(scaled[block]), trees.predict(levels[block])
         return np.clip(both, 0.0, 1.0)
-
-    def _with_ratings(self, learned: Flags) -> NDArray[np.float32]:
-        """Scaled features, the relevance that ratings stand for on the rows to learn from, and whether there is one."""
-        if self.machine is None or not (learned & ~np.isnan(self.machine)).any():
-            return self.scaled
-        stands_for = calibration(self.machine, self.examined, learned)(self.machine)
-        return np.column_stack([self.scaled, _scaled(stands_for[:, None]), ~np.isnan(stands_for)])
 
 
 def _levels(features: NDArray[Any]) -> NDArray[np.int8]:

@@ -140,7 +140,7 @@ def ratings_blocks(result: JudgedByClicks) -> Iterator[Block]:
     if use.unused:
         yield _words(f"They are not used: {use.unused}.")
     elif use.by_people:
-        yield _words(f"{count(use.by_people, 'never-shown result')} count as people rated them.")
+        yield _words(f"What people rated informs {count(use.by_people, 'never-shown result')}.")
     yield _words(f"{_sentence(use.account)}.")
 
 

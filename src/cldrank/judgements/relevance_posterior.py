@@ -133,7 +133,9 @@ class RelevancePosterior:
         for start in range(0, len(self.counts.size), _BLOCK):
             block = np.arange(start, min(start + _BLOCK, len(self.counts.size)))
             own, *others = (
-                posterior_mass(self.counts.likelihood(block, table), prior[self.counts.main_slot[block], self.counts.level[block]])
+                posterior_mass(
+                    self.counts.likelihood(block, table), prior[self.counts.main_slot[block], self.counts.level[block]]
+                )
                 for table, prior in zip(tables, priors, strict=True)
             )
             yield block, own, np.mean(others, axis=0) if others else own

@@ -129,9 +129,7 @@ def rated_relevance(clicks: ClickTable, curve: Curve) -> tuple[tuple[Agreement, 
         return (), np.full(clicks.candidates.n_rows, np.nan)
     examined = Examined.of(clicks, curve)
     agreements, *both = usable_ratings(clicks, examined)
-    people, machine = (
-        values if np.isnan(values).all() else calibration(values, examined)(values) for values in both
-    )
+    people, machine = (values if np.isnan(values).all() else calibration(values, examined)(values) for values in both)
     return agreements, np.where(np.isnan(people), machine, people)
 
 
