@@ -12,7 +12,7 @@ beyond the interval of the difference, taken seed by seed.
     compare    all estimates, with the true curve and, where pages vary, with one estimated by all pairs
     trust      the same where people trust high positions, with slopes and bases: true ones, and estimated ones
     prior      the priors that judgements might have had, on logs of other seeds (and other queries of MSRD)
-    ratings    judgements with and without a machine's ratings that agree with labels to 0.83, of all documents and a tenth
+    ratings    with and without a machine's ratings that agree with labels to 0.83, of all documents and a tenth
     speed      time and memory of judging 10^6 and 10^7 cells, beside reading them
 
 COEC is c / Σ n ctr_k, ctr_k the click-through rate of position k. As the Search Relevance Workbench computes it, all

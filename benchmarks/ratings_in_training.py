@@ -2,9 +2,9 @@
 
     CLDRANK_DATA=… python benchmarks/ratings_in_training.py [--sessions 1e3] [--logs 4] [--first 0]
 
-MSRD: production is a ranker from 1% of the labels, pages have 5 results with neighbours swapped on three in ten, a
-relevant result (of a label above 0) is clicked if it is examined (1/k), another in one case of ten. A machine's ratings agree with labels
-to 0.83, on all candidates or a tenth. nDCG@3 by the labels of the test queries; one JSON line.
+MSRD: production is a ranker from 1% of the labels; pages have 5 results, with neighbours swapped on three in ten. A
+relevant result is clicked if it is examined (1/k), another in one case of ten. A machine's ratings agree with labels to
+0.83, on all candidates or a tenth. nDCG@3 by the labels of the test queries; one JSON line.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     CLDRANK_DATA=… python benchmarks/verdict.py prepare msrd msrd.npz     # or mq2008, yahoo-like, web10k-like
     python benchmarks/verdict.py run msrd.npz [--logs 200] [--logging one swaps two] [--propensities true estimated]
-        [--behaviour position-based cascade …] [--sessions 1e3 1e4] [--queries sampled same] [--ratings none all tenth people tops]
-        [--pairs better …] [--jobs 2] [--out FILE]
+        [--behaviour position-based cascade …] [--sessions 1e3 1e4] [--queries sampled same]
+        [--ratings none all tenth people tops] [--pairs better …] [--jobs 2] [--out FILE]
     python benchmarks/verdict.py tables FILE …
 
 `prepare` trains rankers and saves a world: queries, their labels and the scores of the rankers. `run` draws logs from

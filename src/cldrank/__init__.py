@@ -46,8 +46,8 @@ __all__ = [
     "Linear", "Naive", "Oracle", "PolicyAwareIPS", "Propensities", "RankAgg", "RankingDataset", "Run", "SVMRank",
     "SparkDataset", "Trees", "__version__", "audit", "auditing", "catalogue", "clicks", "compare",
     "data", "errors", "evaluate", "evaluation", "export", "export_ranker", "held_out", "import_log", "judge_documents",
-    "judgements", "load", "load_ranker", "load_ratings", "measures", "methods", "models", "online", "pipeline", "propensity", "rankers",
-    "safety", "scaling", "score", "tune", "tuning",
+    "judgements", "load", "load_ranker", "load_ratings", "measures", "methods", "models", "online", "pipeline",
+    "propensity", "rankers", "safety", "scaling", "score", "tune", "tuning",
 ]  # fmt: skip
 
 # Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed. A name

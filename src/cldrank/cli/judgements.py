@@ -72,12 +72,8 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
         write_judgements(judged, self.out, **wanted)
         if self.as_json:
             known = int(judged.known.sum())
-            counts: dict[str, Any] = {
-                "path": str(self.out),
-                "format": self.to,
-                "written": known,
-                "unknown": len(judged) - known,
-            }
+            unknown = len(judged) - known
+            counts: dict[str, Any] = {"path": str(self.out), "format": self.to, "written": known, "unknown": unknown}
             if self.ratings is not None:
                 counts["ratings"] = [agreement.as_dict() for agreement in judged.agreements]
             print_json({**counts, "grades": _by_grade(judged), "thresholds": judged.thresholds})

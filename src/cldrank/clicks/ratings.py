@@ -127,7 +127,7 @@ def load_ratings(
     where = Path(source) if part is None else part.where
     if part is None and columns:
         raise UsageError(f"{where} is read as TREC qrels, which have no names of columns; leave `columns` out.")
-    queries, documents, raters, values = _from_qrels(where) if part is None else _from_table(part, columns)
+    queries, documents, raters, values = _from_qrels(Path(where)) if part is None else _from_table(part, columns)
     unknown = [name for name in people if name not in set(raters)]
     if unknown:
         there = listed(sorted(set(raters) - {""})[:10]) or "no names of raters"
@@ -157,8 +157,10 @@ def load_ratings(
                 f"{where}: all {int(chosen.sum()):,} ratings by {kind} are {told[0]:g}; they tell no result from "
                 "another, so leave them out."
             )
-    means = [_means(rows[kept[chosen]], values[kept[chosen]], candidates.n_rows) for chosen in (by_people, ~by_people)]
-    return Ratings(*means, account)
+    mean_by_people, by_machines = (
+        _means(rows[kept[chosen]], values[kept[chosen]], candidates.n_rows) for chosen in (by_people, ~by_people)
+    )
+    return Ratings(mean_by_people, by_machines, account)
 
 
 _Columns = tuple[list[str], list[str], list[str], Floats]  # queries, documents, raters, ratings
@@ -180,8 +182,8 @@ def _table(source: Any) -> TablePart | None:
 
 def _from_qrels(path: Path) -> _Columns:
     lines = list(_qrels_lines(path))
-    queries, documents, grades = ([line[at] for line in lines] for at in range(3))
-    return queries, documents, [""] * len(lines), np.array(grades, dtype=np.float64)
+    grades = np.array([grade for _, _, grade in lines], dtype=np.float64)
+    return [query for query, _, _ in lines], [document for _, document, _ in lines], [""] * len(lines), grades
 
 
 def _qrels_lines(path: Path) -> Iterator[tuple[str, str, float]]:
@@ -239,4 +241,4 @@ def _means(rows: IntArray, values: Floats, n_rows: int) -> Floats:
     """(rows,) the mean of the values of each row, NaN where there are none."""
     number = np.bincount(rows, minlength=n_rows)
     sums = np.bincount(rows, values, n_rows)
-    return np.divide(sums, number, out=np.full(n_rows, np.nan), where=number > 0)
+    return np.asarray(np.divide(sums, number, out=np.full(n_rows, np.nan), where=number > 0))

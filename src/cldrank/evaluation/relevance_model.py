@@ -56,9 +56,9 @@ class RelevanceModel:
     over examinations of shown results. Never-shown ones count 0.93 times what is predicted: production left them out
     for reasons that features do not show.
 
-    Ratings of the log (`ClickTable.ratings`) that agree with clicks join the features: the relevance that a rating stands
-    for among shown results, learned anew by each fit. A candidate is predicted by the fit that knows who rated it: none,
-    machines, or people beside them. Never-shown results that people rated count 0.965 times.
+    Ratings of the log that agree with clicks join the features: the relevance that a rating stands for among shown
+    results, learned anew by each fit. A candidate is predicted by the fit that knows who rated it: nobody, machines,
+    or people as well. Never-shown results that people rated count 0.965 times.
 
     predicted   (rows,) between 0 and 1: of each candidate, by the fits that have not seen its query
     spread      (rows,) the standard error of predictions, since what was shown has been chosen

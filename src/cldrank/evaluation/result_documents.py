@@ -38,8 +38,8 @@ _MADE_OF_IT = {  # what a verdict makes of how people behave after a click
     "unknown": ": sizes assume that it does not.",
 }
 _RATE = (
-    "Ratings of these results, by people or a language model, would say more about what was never shown: give them beside "
-    "the clicks (`ratings`)."
+    "Ratings of these results, by people or a language model, would say more about what was never shown: give them "
+    "beside the clicks (`ratings`)."
 )
 JudgedByClicks = ClickComparison | ClickEvaluation
 ASSUMED = (

@@ -104,8 +104,8 @@ class RelevancePosterior:
 
     Candidates that were mostly shown at the same slot share a prior: production's order is evidence. It is the
     distribution of relevance that makes all their clicks, at whatever slot, most likely, with a prior common to all
-    slots counting as 20 more candidates, and that prior likewise with the uniform distribution. Where ratings of the log
-    agree with clicks, those of a slot that are rated alike share a prior, and that of the slot counts as 20 more.
+    slots counting as 20 more candidates, and that prior likewise with the uniform distribution. Where ratings agree
+    with clicks, those of a slot that are rated alike share a prior, and that of the slot counts as 20 more.
 
     An estimated curve is uncertain: then the interval is that of the mean of the posteriors under curves that might
     have been estimated instead, each with its own priors.
@@ -132,10 +132,9 @@ class RelevancePosterior:
         priors = [self._priors(table) for table in tables]
         for start in range(0, len(self.counts.size), _BLOCK):
             block = np.arange(start, min(start + _BLOCK, len(self.counts.size)))
+            slot, level = self.counts.main_slot[block], self.counts.level[block]
             own, *others = (
-                posterior_mass(
-                    self.counts.likelihood(block, table), prior[self.counts.main_slot[block], self.counts.level[block]]
-                )
+                posterior_mass(self.counts.likelihood(block, table), prior[slot, level])
                 for table, prior in zip(tables, priors, strict=True)
             )
             yield block, own, np.mean(others, axis=0) if others else own

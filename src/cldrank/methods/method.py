@@ -186,10 +186,10 @@ class Method(Learner, ABC):
         if not self.model.takes_missing:
             others = any(kind.takes_missing for kind in filter(self.takes, models().values()))
             evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)
-        if evidence.clicks is not None and evidence.clicks.ratings is not None:
-            if getattr(self, "target", None) not in RATED_TARGETS:
-                targets = listed(map(repr, RATED_TARGETS), "and")
-                warn(CldrankWarning(f"{self.label} as it is set has no use for ratings: `target` {targets} have."))
+        has_ratings = evidence.clicks is not None and evidence.clicks.ratings is not None
+        if has_ratings and getattr(self, "target", None) not in RATED_TARGETS:
+            targets = listed(RATED_TARGETS, "and")
+            warn(CldrankWarning(f"{self.label}, as it is set, has no use for ratings; the targets {targets} have."))
         self._keep(self._learn(evidence), evidence.propensities)
         self.ranker_ = self.ranker_.with_queries(evidence.learned_queries).with_ranges(features)
         used = evidence.propensities
