@@ -90,6 +90,7 @@ def rate(source: Path, target: Path, rater: str, answer: Callable[[str], str]) -
 
 
 def main() -> None:
+    """Rate, or estimate the cost."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)

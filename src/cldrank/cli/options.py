@@ -220,7 +220,7 @@ class Sources(Reading, LogReading):
         """The clicks beside the ratings that are named, if any."""
         if self.ratings is None:
             return table
-        columns = columns_of(self.rating_column, "--rating-column")
+        columns = single_columns(self.rating_column, "--rating-column")
         with working("reading ratings …"), columns_by("--rating-column"):
             return table.rated(self.ratings, columns=columns, people=tuple(self.people or ()))
 
@@ -285,10 +285,10 @@ def named_columns(options: list[str] | None, name_of_option: str) -> dict[str, s
 
 def log_columns(named: list[str] | None) -> dict[str, Any] | None:
     """The columns of a log that `--log-column query_id=qid` names, by their roles."""
-    return columns_of(named, "--log-column")
+    return single_columns(named, "--log-column")
 
 
-def columns_of(named: list[str] | None, name_of_option: str) -> dict[str, Any] | None:
+def single_columns(named: list[str] | None, name_of_option: str) -> dict[str, Any] | None:
     """The columns that an option names by their roles, one for each."""
     columns = named_columns(named, name_of_option)
     for role, name in (columns or {}).items():

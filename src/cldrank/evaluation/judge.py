@@ -30,6 +30,7 @@ from cldrank.evaluation.several import SeveralComparisons, several_by_clicks, se
 from cldrank.evaluation.support import look_at_never_shown, look_at_support
 from cldrank.measures import Empty
 from cldrank.methods.evidence import check_affine, check_clicks, check_propensities
+from cldrank.methods.rating_quality import usable_ratings
 from cldrank.propensity import AffineClicks
 from cldrank.propensity.behaviour import Behaviour, behaviour
 from cldrank.propensity.segment_propensities import Curve
@@ -39,6 +40,7 @@ DEFAULT_ESTIMATOR = "doubly-robust"
 _MARGIN = 0.01  # of the old ranker's value: the smallest difference that matters
 _FEWEST_CLICKED = 2
 _USER = "a verdict from clicks"
+_NO_MODEL = "there is no model of never-shown results that they could join"
 
 
 @overload
@@ -364,10 +366,10 @@ def _use_of_ratings(clicks: ClickEstimator) -> RatingUse | None:
     ratings, model = clicks.log.clicks.ratings, clicks.model
     if ratings is None:
         return None
-    account = str(ratings.account)
+    agreements, _, _ = usable_ratings(clicks.log.clicks, clicks.log.examined)
     if model is None or not clicks.estimator.uses_model:
-        return RatingUse(account, unused="there is no model of never-shown results that they could join")
-    return RatingUse(account, model.agreements, model.by_people)
+        return RatingUse(str(ratings.account), agreements, unused=_NO_MODEL)
+    return RatingUse(str(ratings.account), agreements, model.by_people)
 
 
 def _trained(models: Sequence[Any], dataset: RankingDataset) -> NDArray[np.bool_]:

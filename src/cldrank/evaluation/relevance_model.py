@@ -13,7 +13,7 @@ from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.evaluation.exposure import LoggedClicks
-from cldrank.methods.rating_quality import Agreement, Examined, calibration, usable_ratings
+from cldrank.methods.rating_quality import Examined, calibration, usable_ratings
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -64,7 +64,6 @@ class RelevanceModel:
     spread      (rows,) the standard error of predictions, since what was shown has been chosen
     groups      (groups, rows): of every candidate, by each group's fits; how they differ says how certain they are
     apart       (rows,) half of what the linear model predicts more than the trees
-    agreements  how well ratings agree with clicks; none without ratings
     by_people   how many never-shown results are predicted with what people rated
     hidden      the check of predictions where nothing was shown; None where it could not be made
     """
@@ -74,7 +73,6 @@ class RelevanceModel:
     groups: Floats
     apart: Floats
     hidden: HiddenCheck | None = None
-    agreements: tuple[Agreement, ...] = ()
     by_people: int = 0
 
     def variance(self, values: Floats) -> float:
@@ -112,9 +110,8 @@ def fit_model(log: LoggedClicks, *, folds: int = FOLDS, seed: int = 0) -> Releva
     searched = log.pages > 0
     if int(searched.sum()) < _FEWEST_QUERIES:
         raise DataError(f"a model of relevance needs {_FEWEST_QUERIES} queries, and there are {int(searched.sum())}.")
-    examined = Examined(log.exposure, log.excess_clicks, log.queries)
-    agreements, people, machine = usable_ratings(log.clicks, examined)
-    table, group = _Table.of(log, examined, (machine, people)), _groups(log.data, folds, seed)
+    _, people, machine = usable_ratings(log.clicks, log.examined)
+    table, group = _Table.of(log, (machine, people)), _groups(log.data, folds, seed)
     own, rows = group[log.queries], np.arange(log.data.n_rows)
     usable = _learned_from(searched, seed)
     both = np.stack(
@@ -128,7 +125,7 @@ def fit_model(log: LoggedClicks, *, folds: int = FOLDS, seed: int = 0) -> Releva
     apart = share * (linear - trees) / 2
     hidden = _hidden_check(log, table, usable, own % _HIDDEN_FOLDS, seed)
     by_people = int((told & ~shown).sum())
-    return RelevanceModel(groups[own, rows], spread, groups, apart, hidden, agreements, by_people)
+    return RelevanceModel(groups[own, rows], spread, groups, apart, hidden, by_people)
 
 
 def _groups(data: RankingDataset, folds: int, seed: int) -> IntArray:
@@ -194,8 +191,9 @@ class _Table:
     ratings: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, log: LoggedClicks, examined: Examined, ratings: Iterable[Floats]) -> _Table:
-        features, used = np.asarray(log.data.features), tuple(each for each in ratings if not np.isnan(each).all())
+    def of(cls, log: LoggedClicks, ratings: Iterable[Floats]) -> _Table:
+        features, examined = np.asarray(log.data.features), log.examined
+        used = tuple(each for each in ratings if not np.isnan(each).all())
         shown = log.seen & (log.exposure > 0)
         clicks = log.clicks
         height = log.by_row(clicks.impressions * clicks.position) / np.maximum(clicks.row_impressions, 1)
