@@ -32,7 +32,7 @@ def rated(folder: Path) -> pd.DataFrame:
     return both
 
 
-BESIDE = ["--ratings", "ratings.csv", "--rating-column", "rating=grade", "--people", "anna"]
+BESIDE = ["--ratings", "ratings.csv", "--rating-column", "rating=grade", "--person", "anna"]
 
 
 def test_a_verdict_shows_first_how_good_raters_are(run: Run, rated: pd.DataFrame) -> None:
@@ -69,10 +69,10 @@ def test_training_says_what_was_read(run: Run, rated: pd.DataFrame) -> None:
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        (("compare", "noise.txt", "production", *LOG, "--people", "anna"), "--ratings"),
+        (("compare", "noise.txt", "production", *LOG, "--person", "anna"), "--ratings"),
         (("compare", "noise.txt", "noise.txt", *LOG[:2], "--ratings", "ratings.csv"), "--ratings"),
         (("compare", "noise.txt", "production", *LOG, "--ratings", "ratings.csv"), "--rating-column rating="),
-        (("compare", "noise.txt", "production", *LOG, *BESIDE[:4], "--people", "ben"), "--people names 'ben'"),
+        (("compare", "noise.txt", "production", *LOG, *BESIDE[:4], "--person", "ben"), "--person names 'ben'"),
         (("compare", "noise.txt", "production", *LOG, "--ratings", "none.csv"), "none.csv"),
     ],
 )

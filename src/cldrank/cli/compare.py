@@ -80,7 +80,7 @@ class Judging(options.Sources, options.JsonOutput):
                 f"{PRODUCTION} is the order of a log (a folder: ./{PRODUCTION}); name the log with --clicks."
             )
         reading = ("propensity", "trust_propensity", "depth", "log_column", "last", "until")
-        names = (*reading, "ratings", "people", "rating_column", "estimator")
+        names = (*reading, "ratings", "person", "rating_column", "estimator")
         every = {**{name: getattr(self, name) for name in names}, **only_clicks}
         for name, value in every.items():
             if value is not None and value is not False:

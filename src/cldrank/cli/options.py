@@ -186,7 +186,7 @@ class Sources(Reading, LogReading):
     ratings: Path | None = option(
         "FILE", "Ratings beside the clicks, by people or machines: Parquet, CSV, Quepid's CSV or TREC qrels."
     )
-    people: list[str] | None = option("RATER", "A rater of --ratings who is a person; all others are machines.")
+    person: list[str] | None = option("RATER", "A rater of --ratings who is a person; all others are machines.")
     rating_column: list[str] | None = of_reading(
         "ROLE=NAME", "A table of ratings: which column is `query_id`, `doc_id`, `rating` or `rater`."
     )
@@ -196,7 +196,7 @@ class Sources(Reading, LogReading):
 
         A raw log is counted on Spark, given a session.
         """
-        if self.ratings is None and (self.people or self.rating_column):
+        if self.ratings is None and (self.person or self.rating_column):
             raise UsageError("`people` and `rating_column` are about ratings; name these with --ratings.")
         if self.ratings is not None and session is not None:
             raise UsageError("--ratings are read here, not on Spark; leave --engine spark or --ratings out.")
@@ -222,7 +222,7 @@ class Sources(Reading, LogReading):
             return table
         columns = single_columns(self.rating_column, "--rating-column")
         with working("reading ratings …"), columns_by("--rating-column"):
-            return table.rated(self.ratings, columns=columns, people=tuple(self.people or ()))
+            return table.rated(self.ratings, columns=columns, people=tuple(self.person or ()))
 
     def curve_for(self, table: ClickTable) -> Curve | None:
         """The propensities (or slopes and bases) of the positions of clicks; None where none are named."""

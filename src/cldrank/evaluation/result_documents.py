@@ -39,7 +39,7 @@ _MADE_OF_IT = {  # what a verdict makes of how people behave after a click
 }
 _RATE = (
     "Ratings of these results, by people or a language model, would say more about what was never shown: give them "
-    "beside the clicks (`ratings`)."
+    "beside the clicks."
 )
 JudgedByClicks = ClickComparison | ClickEvaluation
 ASSUMED = (
