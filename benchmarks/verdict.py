@@ -2,8 +2,8 @@
 
     CLDRANK_DATA=… python benchmarks/verdict.py prepare msrd msrd.npz     # or mq2008, yahoo-like, web10k-like
     python benchmarks/verdict.py run msrd.npz [--logs 200] [--logging one swaps two] [--propensities true estimated]
-        [--behaviour position-based cascade …] [--sessions 1e3 1e4] [--queries sampled same] [--pairs better …]
-        [--jobs 2] [--out FILE]
+        [--behaviour position-based cascade …] [--sessions 1e3 1e4] [--queries sampled same]
+        [--ratings none all tenth people tops] [--pairs better …] [--jobs 2] [--out FILE]
     python benchmarks/verdict.py tables FILE …
 
 `prepare` trains rankers and saves a world: queries, their labels and the scores of the rankers. `run` draws logs from
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 HELPERS = Path(__file__).parent / "helpers"
 sys.path.insert(0, str(HELPERS))
 
-from judged_logs import LOGGING, PROPENSITIES, Setting, judged, truth_of  # noqa: E402
+from judged_logs import LOGGING, PROPENSITIES, RATINGS, Setting, judged, truth_of  # noqa: E402
 from known_truth import BEHAVIOURS, DEPTH, PAIRS, KnownWorld  # noqa: E402
 from verdict_tables import tables  # noqa: E402
 
@@ -63,6 +63,7 @@ def main() -> None:
     running.add_argument("--behaviour", nargs="+", default=["position-based"], choices=list(BEHAVIOURS))
     running.add_argument("--sessions", nargs="+", type=float, default=[1e3, 1e4, 1e5, 1e6])
     running.add_argument("--queries", nargs="+", default=["sampled"], choices=["sampled", "same"])
+    running.add_argument("--ratings", nargs="+", default=["none"], choices=RATINGS, help="beside clicks")
     running.add_argument("--pairs", nargs="+", default=NAMES, choices=NAMES)
     running.add_argument("--jobs", type=int, default=1)
     running.add_argument("--out", type=Path, help="also append the lines to this file")
@@ -154,7 +155,12 @@ def _ranks(scores: Floats, pool: RankingDataset) -> NDArray[np.int64]:
 
 def run(options: argparse.Namespace) -> None:
     asked = itertools.product(
-        options.queries, options.logging, options.propensities, map(int, options.sessions), options.behaviour
+        options.queries,
+        options.logging,
+        options.propensities,
+        map(int, options.sessions),
+        options.behaviour,
+        options.ratings,
     )
     world = str(options.world)
     settings = [Setting(world, *each, tuple(options.pairs)) for each in asked]

@@ -16,6 +16,7 @@ from cldrank.evaluation.judge import ClickJudge
 from cldrank.evaluation.off_policy import Affine
 from cldrank.propensity import Propensities
 
+RATINGS = ("none", "all", "tenth", "people", "tops")
 LOGGING = ("one", "swaps", "two")
 PROPENSITIES = ("true", "estimated", "assumed", "steep", "flat")
 FIELDS = ("estimate", "low", "high", "lowest", "highest", "queries", "propensities", "model", "extrapolation", "own")
@@ -31,6 +32,7 @@ class Setting:
     propensities   the "true" curve; "estimated"; the true one, but only "assumed"; assumed and too "steep" or "flat"
     behaviour      how people click
     sessions       of each log
+    ratings        who rated what, beside clicks, see `KnownWorld.ratings`
     pairs          the names of those that are judged
     """
 
@@ -40,6 +42,7 @@ class Setting:
     propensities: str
     sessions: int
     behaviour: str = "position-based"
+    ratings: str = "none"
     pairs: tuple[str, ...] = tuple(pair.name for pair in PAIRS)
 
 
@@ -73,7 +76,8 @@ def judged(task: tuple[Setting, int]) -> dict[str, Any]:
         except CldrankError as error:
             return record | {"refused": str(error)}
         known = world.searched(clicks)
-        judge = ClickJudge.of(known.data, clicks[clicks.query_impressions > 0], rho)
+        rated = clicks.rated(world.ratings(setting.ratings, seed))
+        judge = ClickJudge.of(known.data, rated[clicks.query_impressions > 0], rho)
         pairs = {pair.name: _judged_pair(known, judge, pair, setting) for pair in wanted}
     return record | {"pairs": pairs}
 

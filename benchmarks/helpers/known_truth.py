@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from simulated_raters import PEOPLE, RATED, grades, machine_grades
 
 import cldrank as cr
 from cldrank import segments
+from cldrank.clicks.ratings import Ratings
 from cldrank.clicks.simulate import (
     Cascade,
     ClickModel,
@@ -143,6 +145,28 @@ class KnownWorld:
         return replace(
             self, data=data, scores={name: values[rows] for name, values in self.scores.items()}, sample=None
         )
+
+    def ratings(self, rated: str, seed: int) -> Ratings | None:
+        """Grades from 0 to 3: by machines on "all" candidates or a "tenth"; people rate a tenth beside machines that
+        rate all ("people"), or production's and three rankers' top 5 ("tops"); or "none".
+        """
+        nobody = np.full(self.data.n_rows, np.nan)
+        if rated == "none":
+            return None
+        if rated in RATED:
+            return Ratings(nobody, self._machine(rated, seed))
+        random, relevant = np.random.default_rng([seed, 12]), np.asarray(self.data.labels) >= self.threshold
+        people = grades(self.data.labels, relevant, PEOPLE, random)
+        if rated == "people":
+            return Ratings(
+                np.where(random.random(len(people)) < RATED["tenth"], people, np.nan), self._machine("all", seed)
+            )
+        named = ("production", "strong", "linear", "feature")
+        ranks = [segments.descending_ranks(self.scores[ranker], self.data.offsets) for ranker in named]
+        return Ratings(np.where(np.min(ranks, axis=0) <= DEPTH, people, np.nan), nobody)
+
+    def _machine(self, rated: str, seed: int) -> Floats:
+        return machine_grades(self.data.labels, np.asarray(self.data.labels) >= self.threshold, rated, seed)
 
     def searched(self, clicks: ClickTable) -> KnownWorld:
         """The queries that a log has pages of, under their old names."""

@@ -12,12 +12,12 @@ import numpy as np
 from judged_logs import FIELDS
 from scipy.special import betaincinv
 
-Key = tuple[str, str, str, str, int]  # world, behaviour, logging, propensities, sessions
+Key = tuple[str, str, str, str, int, str]  # world, behaviour, logging, propensities, sessions, ratings
 _AT = {name: place for place, name in enumerate(FIELDS)}
 _FIRST = "DCG@5"
 _UNLUCKY = "unlucky"  # a pair that is made by labels: in no sum
 _LEVEL = 1e-3  # a smaller difference is none
-_SETTING = ("world", "behaviour", "logging", "propensities", "sessions")
+_SETTING = ("world", "behaviour", "logging", "propensities", "sessions", "ratings")
 
 
 class JudgedLogs:
@@ -37,7 +37,7 @@ class JudgedLogs:
                 truth = {pair: values[_FIRST] for pair, values in line["truth"].items()}
                 self.truths[line["world"], line["behaviour"], line["logging"]] = truth
                 continue
-            key: Key = tuple(line[name] for name in _SETTING)
+            key: Key = tuple(line.get(name, "none") for name in _SETTING)
             if "refused" in line:
                 self.refused[key] += 1
             else:
@@ -53,7 +53,7 @@ class JudgedLogs:
 def tables(paths: Iterable[Path]) -> str:
     """All tables."""
     logs = JudgedLogs(paths)
-    sums = [by_pair(logs), summary(logs, ("behaviour", "sessions")), summary(logs, ("pair",)),
+    sums = [by_pair(logs), summary(logs, ("behaviour", "sessions", "ratings")), summary(logs, ("pair",)),
             summary(logs, ("world", "logging"))]  # fmt: skip
     return "\n\n".join(sums)
 
@@ -106,8 +106,8 @@ _WORDS = ("better", "worse", "no difference", "cannot tell")
 
 
 def _shown(key: Key) -> list[str]:
-    world, behaviour, logging, propensities, sessions = key
-    return [Path(world).stem, behaviour, logging, propensities, f"{sessions:,}"]
+    world, behaviour, logging, propensities, sessions, ratings = key
+    return [Path(world).stem, behaviour, logging, propensities, f"{sessions:,}", ratings]
 
 
 def _share(values: Sequence[bool]) -> str:

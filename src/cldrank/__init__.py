@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from cldrank.auditing import audit
     from cldrank.clicks.imports import import_log
+    from cldrank.clicks.ratings import load_ratings
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.data.loading import load
@@ -45,8 +46,8 @@ __all__ = [
     "Linear", "Naive", "Oracle", "PolicyAwareIPS", "Propensities", "RankAgg", "RankingDataset", "Run", "SVMRank",
     "SparkDataset", "Trees", "__version__", "audit", "auditing", "catalogue", "clicks", "compare",
     "data", "errors", "evaluate", "evaluation", "export", "export_ranker", "held_out", "import_log", "judge_documents",
-    "judgements", "load", "load_ranker", "measures", "methods", "models", "online", "pipeline", "propensity", "rankers",
-    "safety", "scaling", "score", "tune", "tuning",
+    "judgements", "load", "load_ranker", "load_ratings", "measures", "methods", "models", "online", "pipeline",
+    "propensity", "rankers", "safety", "scaling", "score", "tune", "tuning",
 ]  # fmt: skip
 
 # Names are imported when first used: `import cldrank` stays quick, and heavy packages load only where needed. A name
@@ -65,6 +66,7 @@ _HOMES = {
     "judge_documents": "cldrank.judgements",
     "load": "cldrank.data.loading",
     "load_ranker": "cldrank.rankers",
+    "load_ratings": "cldrank.clicks.ratings",
     "score": "cldrank.scoring",
     "tune": "cldrank.tuning",
     **dict.fromkeys(("MLP", "Linear", "Run", "Trees"), "cldrank.models"),

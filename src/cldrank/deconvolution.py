@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from cldrank._typing import Floats, IntArray
 
 _GRID = 100
+PRIOR_CANDIDATES = 20.0  # what the prior of all candidates counts as, in that of a part of them
 _MOST_PAIRS = 20_000  # distinct counts told apart; beyond, impressions are rounded
 _RATIO = 1.05  # of neighbouring numbers of impressions, once they are rounded
 _MOST_STEPS = 500
@@ -66,11 +67,20 @@ class RateCounts:
         rates = most * unit_grid(_GRID)
         return rates, most_likely_mass(self._likelihood(rates), self.number)
 
-    def expected(self, most: float = 1.0) -> Floats:
-        """(candidates,) the posterior mean of the click probability of each, with the fitted distribution as prior."""
+    def expected(self, most: float = 1.0, level: IntArray | None = None) -> Floats:
+        """(candidates,) the posterior mean of the click probability of each, with the fitted distribution as prior.
+
+        level   (candidates,) what else is known of each: those of a level have a prior of their own, for which
+                the distribution of all counts as 20 more candidates
+        """
         rates, mass = self.fit(most)
-        posterior = posterior_mass(self._likelihood(rates), mass)
-        expected: Floats = (posterior @ rates)[self.pair]
+        likelihood = self._likelihood(rates)
+        expected: Floats = (posterior_mass(likelihood, mass) @ rates)[self.pair]
+        for each in () if level is None else np.unique(level):
+            number = np.bincount(self.pair[level == each], minlength=len(self.number)).astype(np.float64)
+            own = number > 0
+            prior = most_likely_mass(likelihood[own], number[own], known=PRIOR_CANDIDATES * mass)
+            expected[level == each] = (posterior_mass(likelihood, prior) @ rates)[self.pair[level == each]]
         return expected
 
     def _likelihood(self, rates: Floats) -> Floats:

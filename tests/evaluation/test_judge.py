@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from simulated_clicks import SimulatedClicks, simulated
 
@@ -291,3 +292,33 @@ def test_options_of_the_other_way_of_judging_are_refused(world: SimulatedClicks)
         cr.evaluate("production", data, propensities=cr.Propensities.power(1, 2))
     with pytest.raises(UsageError, match="`empty`"):
         quick(world, world.good, empty="skip")
+
+
+# -- ratings -------------------------------------------------------------------------------------------------------
+
+
+def rating_frame(world: SimulatedClicks, **columns: Any) -> pd.DataFrame:
+    ids = {"query_id": world.data.query_ids[world.data.row_queries], "doc_id": world.clicks.candidates.doc_ids}
+    return pd.DataFrame({**ids, "rating": world.relevance, **columns})
+
+
+def test_ratings_shorten_intervals_and_their_agreement_comes_first(world: SimulatedClicks) -> None:
+    without, with_them = quick(world, world.bad), quick(world, world.bad, ratings=rating_frame(world))
+    half = [each.first.interval.high - each.first.interval.low for each in (without, with_them)]
+    assert half[1] < half[0]
+    assert (without.ratings, without.as_dict()["ratings"]) == (None, None)
+    (machines,) = json.loads(json.dumps(with_them.as_dict()))["ratings"]["agreements"]
+    assert machines["used"]
+    page = with_them.to_html()
+    assert page.index("Ratings beside clicks") < page.index("Estimates") < page.index("Never-shown results")
+    evaluated = cr.evaluate(
+        world.bad, world.data, "DCG@4", clicks=world.clicks, propensities=world.rho, ratings=rating_frame(world)
+    )
+    assert evaluated.ratings == with_them.ratings
+
+
+def test_ratings_go_with_a_model_of_clicks(world: SimulatedClicks) -> None:
+    by_ips = quick(world, world.good, ratings=rating_frame(world), estimator="affine")
+    assert "no model" in by_ips.ratings.unused
+    with pytest.raises(UsageError, match="ratings"):
+        cr.compare(world.good, world.bad, world.data, ratings=rating_frame(world))

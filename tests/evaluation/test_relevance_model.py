@@ -8,13 +8,23 @@ import pytest
 from numpy.typing import NDArray
 from simulated_clicks import SimulatedClicks, simulated
 
+from cldrank.clicks.ratings import Ratings
 from cldrank.clicks.simulate import FirstSwaps
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.evaluation import relevance_model
 from cldrank.evaluation.exposure import LoggedClicks
-from cldrank.evaluation.relevance_model import NEVER_SHOWN, OFF, HiddenCheck, RelevanceModel, fit_model, query_factors
+from cldrank.evaluation.relevance_model import (
+    NEVER_SHOWN,
+    OFF,
+    OFF_BY_PEOPLE,
+    RATED_BY_PEOPLE,
+    HiddenCheck,
+    RelevanceModel,
+    fit_model,
+    query_factors,
+)
 from cldrank.propensity import AffineClicks, Propensities
 
 Flags = NDArray[np.bool_]
@@ -80,7 +90,7 @@ def test_what_was_never_shown_counts_less_and_is_less_certain(
     assert model.predicted[~seen].max() == pytest.approx(0.5 * NEVER_SHOWN)
     assert model.apart[seen] == pytest.approx(0.02)
     assert model.apart[~seen] == pytest.approx(0.02 * NEVER_SHOWN)
-    assert set(model.spread[~seen].tolist()) == {OFF}
+    assert model.spread[~seen] == pytest.approx(OFF * model.predicted[~seen])
 
 
 @dataclass(frozen=True)
@@ -148,7 +158,9 @@ def test_never_shown_results_are_predicted_by_the_clicks_of_their_query() -> Non
 
 def test_how_far_a_sum_may_be_off() -> None:
     check = HiddenCheck(0.2, 0.2, 0.01)
-    model = RelevanceModel(np.array([0.5, 0.2]), np.array([0.1, 0.4]), np.zeros((1, 2)), np.array([0.03, -0.01]), check)
+    model = RelevanceModel(
+        np.array([0.5, 0.2]), np.array([0.05, 0.08]), np.zeros((1, 2)), np.array([0.03, -0.01]), check
+    )
     ours, theirs, apart = 2 * 0.5 * 0.1, 0.2 * 0.4, 2 * 0.03 + 0.01
     expected = np.sqrt((ours - theirs) ** 2 + ((ours + theirs) / 2) ** 2 + apart**2)
     assert model.off(np.array([2.0, -1.0])) == pytest.approx(expected)
@@ -225,3 +237,43 @@ def test_a_base_is_no_relevance(world: SimulatedClicks) -> None:
     affine = AffineClicks(world.rho.values, np.full(4, 0.05))
     lower, usual = (fit_model(replace(world.log, curve=curve)) for curve in (affine, world.rho))
     assert lower.predicted.mean() < usual.predicted.mean() - 0.03
+
+
+# -- ratings -------------------------------------------------------------------------------------------------------
+
+
+def rated(world: SimulatedClicks, machine: Any, people: Any = np.nan) -> LoggedClicks:
+    by_people, by_machines = (np.broadcast_to(values, world.data.n_rows).astype(float) for values in (people, machine))
+    return LoggedClicks(world.data, world.clicks.rated(Ratings(by_people, by_machines)), world.rho)
+
+
+def test_ratings_that_agree_with_clicks_make_predictions_better(world: SimulatedClicks) -> None:
+    without, with_them = fit_model(world.log), fit_model(rated(world, world.relevance))
+    never = ~world.log.seen
+    errors = [np.abs(model.predicted - world.relevance)[never].mean() for model in (without, with_them)]
+    assert errors[1] < 0.5 * errors[0]
+
+
+def test_what_is_not_rated_is_predicted_as_without_ratings(world: SimulatedClicks) -> None:
+    some = np.where(np.arange(world.data.n_rows) % 2 == 0, world.relevance, np.nan)
+    without, with_them = fit_model(world.log), fit_model(rated(world, some))
+    np.testing.assert_array_equal(with_them.groups[:, 1::2], without.groups[:, 1::2])
+    assert (with_them.groups[:, ::2] != without.groups[:, ::2]).any()
+
+
+def test_ratings_that_do_not_agree_with_clicks_change_nothing(world: SimulatedClicks) -> None:
+    without, with_them = fit_model(world.log), fit_model(rated(world, -world.relevance))
+    np.testing.assert_array_equal(with_them.groups, without.groups)
+
+
+def test_any_scale_will_do(world: SimulatedClicks) -> None:
+    one, other = (fit_model(rated(world, scale * world.relevance + 7)) for scale in (1, 1000))
+    np.testing.assert_allclose(one.predicted, other.predicted)
+
+
+def test_what_people_rated_is_more_certain(world: SimulatedClicks) -> None:
+    never = ~world.log.seen
+    by_machine, by_people = fit_model(rated(world, world.relevance)), fit_model(rated(world, np.nan, world.relevance))
+    assert by_people.spread[never] == pytest.approx(OFF_BY_PEOPLE * by_people.predicted[never])
+    assert by_people.predicted[never] == pytest.approx(by_machine.predicted[never] * RATED_BY_PEOPLE / NEVER_SHOWN)
+    assert (by_people.by_people, by_machine.by_people) == (never.sum(), 0)

@@ -81,7 +81,7 @@ LOG = TINY.log(RHO)
 GUESS = np.random.default_rng(5).random(60)
 GROUPS = np.clip(GUESS + np.random.default_rng(6).normal(0, 0.05, (5, 60)), 0, 1)
 APART = np.random.default_rng(7).normal(0, 0.05, 60)
-MODEL = RelevanceModel(GUESS, np.full(60, 0.1), GROUPS, APART, HiddenCheck(0.2, 0.3, 0.02))
+MODEL = RelevanceModel(GUESS, 0.1 * GUESS, GROUPS, APART, HiddenCheck(0.2, 0.3, 0.02))
 NEW, PRODUCTION = order_of(TINY.scores(reverse), LOG), order_of("production", LOG)
 
 

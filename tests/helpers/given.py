@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = {  # name: what it is made from, and the command
     "train.parquet": ((), "cldrank data make web10k-like --n-queries 100 --out train.parquet"),
     "test.parquet": ((), "cldrank data make web10k-like --n-queries 50 --seed 1 --out test.parquet"),
@@ -39,6 +40,8 @@ FILES = {  # name: what it is made from, and the command
 
 def make(name: str, folder: Path) -> Path:
     """The file or folder of this name, made if it is not there."""
+    if (EXAMPLES / name).is_file():
+        return EXAMPLES / name
     path = folder / name
     if not path.exists():
         sources, command = FILES[name]

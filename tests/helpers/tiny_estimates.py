@@ -39,4 +39,4 @@ def order(log: LoggedClicks, tiny: TinyLog, ranking: Ranking | None) -> RankOrde
 def model_of(predicted: Floats, groups: Floats | None = None, spread: float = 0.0) -> RelevanceModel:
     all_groups = predicted[None] if groups is None else groups
     certain, check = np.zeros(len(predicted)), HiddenCheck(0.5, 0.5, 0.01)
-    return RelevanceModel(predicted, np.full(len(predicted), spread), all_groups, certain, check)
+    return RelevanceModel(predicted, spread * predicted, all_groups, certain, check)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cldrank.clicks.ratings import Ratings
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError
@@ -200,3 +201,30 @@ def test_curves_that_do_not_fit_are_refused(drawn: Any) -> None:
     for wrong in ({"confidence": 1}, {"seed": -1}, {"envelope": "no"}):
         with pytest.raises(UsageError, match=next(iter(wrong))):
             judge_documents(table, curve, **wrong)
+
+
+# -- ratings -----------------------------------------------------------------------------------------------------------
+
+
+def test_ratings_that_agree_with_clicks_are_better_priors() -> None:
+    curve = Propensities.power(1, 5)
+    relevance = np.random.default_rng(1).choice([0.1, 0.7], 1000)
+    clicks = one_ranker(relevance, 8, curve)
+    machine = relevance + np.random.default_rng(2).normal(0, 0.2, 1000)
+    nobody = np.full(1000, np.nan)
+    without, beside = (judge_documents(clicks, curve, ratings=each) for each in (None, Ratings(nobody, machine)))
+    errors = [np.sqrt(np.mean((judged.relevance - relevance) ** 2)) for judged in (without, beside)]
+    assert errors[1] < 0.9 * errors[0]
+    assert np.mean((beside.low <= relevance) & (relevance <= beside.high)) > 0.85
+    assert (without.agreements, [each.is_used for each in beside.agreements]) == ((), [True])
+    reverse = judge_documents(clicks.rated(Ratings(nobody, -machine)), curve)
+    np.testing.assert_array_equal(reverse.relevance, without.relevance)
+
+
+def test_what_was_never_shown_stays_unknown_whatever_its_rating() -> None:
+    curve = Propensities.power(1, 5)
+    relevance = np.tile([0.7, 0.1, 0.7, 0.1, 0.1], 40)
+    clicks = one_ranker(relevance, 8, curve).first(4).rated(Ratings(np.full(200, np.nan), relevance))
+    judged = judge_documents(clicks, Propensities.power(1, 4))
+    assert np.isnan(judged.relevance[4::5]).all()
+    assert judged.known.sum() == 160

@@ -12,6 +12,7 @@ from scenes import scene
 from scipy.stats import binom
 
 from cldrank import scaling
+from cldrank.clicks.ratings import Ratings
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.methods import IPS, CLDPair, RankAgg
@@ -149,3 +150,14 @@ def test_rows_of_clicks_weigh_what_they_stand_for() -> None:
     np.testing.assert_array_equal(pairs.weight, [3, 3, 1, 3, 3, 3, 5])
     np.testing.assert_array_equal(pairs.offsets, [0, 4, 6, 7])
     assert pairs.total == 36
+
+
+@pytest.mark.parametrize("estimate", ["posterior", "mixed"])
+def test_ratings_are_priors(estimate: Estimate) -> None:
+    random = np.random.default_rng(0)
+    relevance = random.choice([0.1, 0.9], 600)
+    table = cells(np.full(600, 2), np.full(600, 4), random.binomial(4, 0.4 * relevance))
+    rated = table.rated(Ratings(np.full(600, np.nan), relevance + random.normal(0, 0.3, 600)))
+    errors = [np.mean((estimated_relevance(each, RHO, estimate) - relevance) ** 2) for each in (table, rated)]
+    assert errors[1] < 0.95 * errors[0]
+    np.testing.assert_array_equal(estimated_relevance(rated, RHO), estimated_relevance(table, RHO))

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pandas as pd
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from small_pipeline import write_definition
+from small_pipeline import run, write_definition
 
-from cldrank.errors import DataError, UsageError
+import cldrank as cr
+from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.pipeline import read_pipeline, run_pipeline
 from cldrank.pipeline.steps import Workbench
 
@@ -62,3 +65,26 @@ def test_a_file_that_comes_during_a_run_is_refused(place: Path) -> None:
     pipeline = read_pipeline(write_definition(place, [('"log.parquet"', '"logs"')]))
     with pytest.raises(DataError, match=r"2\.parquet arrived"):
         run_pipeline(pipeline, say=say)
+
+
+def test_ratings_are_an_input_of_training_and_of_the_verdict(place: Path) -> None:
+    data = cr.load(place / "train.parquet")
+    ids = {
+        "query_id": data.query_ids[data.row_queries],
+        "doc_id": cr.ClickTable.read(place / "log.parquet", data).candidates.doc_ids,
+    }
+    rows = pd.DataFrame({**ids, "rating": data.labels})
+    rows.to_csv(place / "ratings.csv", index=False)
+    named = ("[train]", '[ratings]\nfile = "ratings.csv"\n\n[train]')
+    before = {step.name: step for step in run(place, named).steps}
+    told = json.loads(
+        (place / "runs" / "steps" / before["verdict"].folder / "verdict.json").read_text(encoding="utf-8")
+    )
+    assert [each["raters"] for each in told["ratings"]["agreements"]] == ["machines"]
+    rows.assign(rating=rows.rating + 1).to_csv(place / "ratings.csv", index=False)
+    after = {step.name: step for step in run(place, named).steps}
+    changed = [name for name, step in after.items() if step.folder != before[name].folder]
+    assert {"train", "verdict"} <= set(changed)
+    assert not {"audit", "aggregate", "propensities"} & set(changed)
+    with pytest.raises(FormatError, match=r"ratings\.file"):
+        bench(place, ("[train]", '[ratings]\npeople = ["anna"]\n\n[train]'))

@@ -65,7 +65,7 @@ class Judging(options.Sources, options.JsonOutput):
             for output in outputs if name != PRODUCTION else ():
                 options.check_outside(output, Path(name))
         rankers = [name for name in named if name != PRODUCTION]
-        options.check_outputs(outputs, [*self.features, *(self.clicks or ()), *rankers])
+        options.check_outputs(outputs, [*self.features, *(self.clicks or ()), *options.named(self.ratings), *rankers])
 
     def _check_evidence(self, named: tuple[str, ...], only_clicks: dict[str, Any]) -> None:
         if self.clicks and self.propensity is None:
@@ -79,7 +79,8 @@ class Judging(options.Sources, options.JsonOutput):
             raise UsageError(
                 f"{PRODUCTION} is the order of a log (a folder: ./{PRODUCTION}); name the log with --clicks."
             )
-        names = ("propensity", "trust_propensity", "depth", "log_column", "last", "until", "estimator")
+        reading = ("propensity", "trust_propensity", "depth", "log_column", "last", "until")
+        names = (*reading, "ratings", "person", "rating_column", "estimator")
         every = {**{name: getattr(self, name) for name in names}, **only_clicks}
         for name, value in every.items():
             if value is not None and value is not False:

@@ -26,7 +26,8 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
     """Judge documents by clicks, for tools that measure relevance: corrected for position, with an interval.
 
     Relevance is the probability that a document is clicked if it is examined. Documents shown a few times are drawn
-    towards the average at their position. With `--features`, documents that were never shown are listed as unknown.
+    towards the average at their position, or of those there that are rated alike (`--ratings`). With `--features`,
+    documents that were never shown are listed as unknown.
 
     Example: `cldrank judgements log/ -f candidates.parquet -p rho.json --to workbench --out judgements.json`
     """
@@ -62,7 +63,7 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
         from cldrank.judgements import judge_documents, write_judgements
 
         asked, wanted = self._judging(), self._delivery()
-        others = [] if self.query_texts is None else [self.query_texts]
+        others = options.named(self.query_texts, self.ratings)
         options.check_outputs([self.out], [*self.clicks, *(self.features or []), *others])
         table = self._read()
         curve: Any = self.curve_for(table)  # never None: the option must be given
@@ -71,9 +72,16 @@ class JudgementsCommand(options.Sources, options.JsonOutput):
         write_judgements(judged, self.out, **wanted)
         if self.as_json:
             known = int(judged.known.sum())
-            counts = {"path": str(self.out), "format": self.to, "written": known, "unknown": len(judged) - known}
+            unknown = len(judged) - known
+            counts: dict[str, Any] = {"path": str(self.out), "format": self.to, "written": known, "unknown": unknown}
+            if self.ratings is not None:
+                counts["ratings"] = [agreement.as_dict() for agreement in judged.agreements]
             print_json({**counts, "grades": _by_grade(judged), "thresholds": judged.thresholds})
             return
+        if table.ratings is not None:
+            for agreement in judged.agreements:
+                print_line(f"{agreement}.")
+            say(f"{table.ratings.account}.")
         self._print(judged)
         if self.to in ("workbench", "quepid") and self.query_texts is None:
             say(_BY_ID)

@@ -23,6 +23,7 @@ _RUNNING: list[click.Command] = []
 _OTHERWISE = {  # parameters whose option has another name
     "dataset": "features",
     "margin": "safe_margin",
+    "people": "person",
     "production": "production_feature",
     "propensities": "propensity",
     "renamed": "rename",

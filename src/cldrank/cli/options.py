@@ -183,9 +183,23 @@ class Sources(Reading, LogReading):
     )
     trust_propensity: bool = option("", "Use --propensity even where this log's own pages refute it.", False)
     depth: int | None = option("POSITION", "Treat every page as if it ended here.", min=1)
+    ratings: Path | None = option(
+        "FILE", "Ratings beside the clicks, by people or machines: Parquet, CSV, Quepid's CSV or TREC qrels."
+    )
+    person: list[str] | None = option("RATER", "A rater of --ratings who is a person; all others are machines.")
+    rating_column: list[str] | None = of_reading(
+        "ROLE=NAME", "A table of ratings: which column is `query_id`, `doc_id`, `rating` or `rater`."
+    )
 
     def clicks_on(self, dataset: RankingDataset | None, session: Any = None) -> ClickTable:
-        """The clicks that are named, on the candidates of a dataset; a raw log is counted on Spark, given a session."""
+        """The clicks that are named, beside ratings if there are, on the candidates of a dataset.
+
+        A raw log is counted on Spark, given a session.
+        """
+        if self.ratings is None and (self.person or self.rating_column):
+            raise UsageError("`people` and `rating_column` are about ratings; name these with --ratings.")
+        if self.ratings is not None and session is not None:
+            raise UsageError("--ratings are read here, not on Spark; leave --engine spark or --ratings out.")
         from cldrank.clicks.table import ClickTable
 
         named = self.clicks or []
@@ -196,13 +210,19 @@ class Sources(Reading, LogReading):
             engine = {"engine": SparkEngine(session)}
         with working("reading clicks …"), columns_by("--log-column"):
             table = ClickTable.read(named[0] if len(named) == 1 else named, dataset, **self.log_arguments(), **engine)
-        if self.depth is None:
-            return table
-        if self.depth > table.depth:
+        if self.depth is not None and self.depth > table.depth:
             raise UsageError(
                 f"--depth {self.depth} is deeper than the clicks, which reach down to position {table.depth}."
             )
-        return table.first(self.depth)
+        return self._rated(table if self.depth is None else table.first(self.depth))
+
+    def _rated(self, table: ClickTable) -> ClickTable:
+        """The clicks beside the ratings that are named, if any."""
+        if self.ratings is None:
+            return table
+        columns = single_columns(self.rating_column, "--rating-column")
+        with working("reading ratings …"), columns_by("--rating-column"):
+            return table.rated(self.ratings, columns=columns, people=tuple(self.person or ()))
 
     def curve_for(self, table: ClickTable) -> Curve | None:
         """The propensities (or slopes and bases) of the positions of clicks; None where none are named."""
@@ -265,14 +285,24 @@ def named_columns(options: list[str] | None, name_of_option: str) -> dict[str, s
 
 def log_columns(named: list[str] | None) -> dict[str, Any] | None:
     """The columns of a log that `--log-column query_id=qid` names, by their roles."""
-    columns = named_columns(named, "--log-column")
+    return single_columns(named, "--log-column")
+
+
+def single_columns(named: list[str] | None, name_of_option: str) -> dict[str, Any] | None:
+    """The columns that an option names by their roles, one for each."""
+    columns = named_columns(named, name_of_option)
     for role, name in (columns or {}).items():
         if not isinstance(name, str):
-            raise UsageError(f"--log-column {role} takes one column, not several.")
+            raise UsageError(f"{name_of_option} {role} takes one column, not several.")
     return columns
 
 
 # -- files to write ------------------------------------------------------------------------------------------------
+
+
+def named(*paths: Path | None) -> list[Path]:
+    """Those of the paths that were named."""
+    return [path for path in paths if path is not None]
 
 
 def check_outputs(outputs: Sequence[Path | None], inputs: Sequence[str | Path]) -> None:

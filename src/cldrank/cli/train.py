@@ -74,6 +74,8 @@ class LearningTask(options.Sources, options.JsonOutput):
         if not self.clicks:
             return dataset, None, None
         table = self.clicks_on(dataset)
+        if table.ratings is not None:
+            say(f"{table.ratings.account}.")
         return dataset, table, self.curve_for(table)
 
     def judged(self, ranker: Path) -> str:

@@ -10,12 +10,31 @@ if TYPE_CHECKING:
     from cldrank.clicks.contexts import Contexts as Contexts
     from cldrank.clicks.days import DayFolder as DayFolder
     from cldrank.clicks.log.layout import LogLayout as LogLayout
+    from cldrank.clicks.ratings import RatingAccount as RatingAccount
+    from cldrank.clicks.ratings import Ratings as Ratings
     from cldrank.clicks.table import ClickTable as ClickTable
 
-_HOMES = {"ClickTable": "table", "Contexts": "contexts", "DayFolder": "days", "LogLayout": "log.layout"}
+_HOMES = {
+    "ClickTable": "table",
+    "Contexts": "contexts",
+    "DayFolder": "days",
+    "LogLayout": "log.layout",
+    "RatingAccount": "ratings",
+    "Ratings": "ratings",
+}
 _ROOMS = ("aggregate", "imports", "simulate")
 
-__all__ = ["ClickTable", "Contexts", "DayFolder", "LogLayout", "aggregate", "imports", "simulate"]
+__all__ = [
+    "ClickTable",
+    "Contexts",
+    "DayFolder",
+    "LogLayout",
+    "RatingAccount",
+    "Ratings",
+    "aggregate",
+    "imports",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> Any:

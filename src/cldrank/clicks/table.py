@@ -27,6 +27,8 @@ from cldrank.wording import count
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from cldrank.clicks.ratings import Ratings
+
 _CELLS = ("row", "segment", "position", "impressions", "clicks")
 _ROUNDING = 1e-6  # by which display probabilities may add up to more than 1
 
@@ -46,6 +48,7 @@ class ClickTable:
     segment       (cells,) int64: the device, layout or other surface that each cell was shown on, as a code
     segment_names   the name of each code, in order; without segments, only the empty name
     contexts      the cells split by the last click above on the same page; None where that is not known
+    ratings       what people or machines think of the candidates, see `rated`; None where nobody rated them
 
     A candidate may have cells at several positions; without any, it was never shown. Cells are sorted by row, segment
     and position, no two alike; nothing can be changed.
@@ -68,6 +71,7 @@ class ClickTable:
     segment: IntArray = None  # type: ignore[assignment]  # None: all cells are of a single segment
     segment_names: tuple[str, ...] = ("",)
     contexts: Contexts | None = None
+    ratings: Ratings | None = None
 
     def __post_init__(self) -> None:
         row, position = whole_numbers(self.row, "row", 0), whole_numbers(self.position, "position", 1, DEEPEST)
@@ -95,6 +99,8 @@ class ClickTable:
             value.flags.writeable = False
             object.__setattr__(self, key, value)
         object.__setattr__(self, "segment_names", names)
+        if self.ratings is not None and len(self.ratings) != self.candidates.n_rows:
+            raise DataError(f"there are {len(self.ratings):,} ratings for {self.candidates.n_rows:,} candidates.")
         if self.display is not None:
             if len(names) > 1:
                 raise DataError("display probabilities are for a single policy, but the cells are of several segments.")
@@ -223,6 +229,8 @@ class ClickTable:
 
         if self.display is not None:
             raise UsageError("a file of cells does not hold display probabilities; save with_display(None) instead.")
+        if self.ratings is not None:
+            raise UsageError("a file of cells does not hold ratings; save rated(None) instead.")
         save_cells(self, Path(path))
 
     def with_display(self, probabilities: ArrayLike | None) -> ClickTable:
@@ -238,6 +246,21 @@ class ClickTable:
                [0.1]])
         """
         return replace(self, display=probabilities)  # type: ignore[arg-type]  # checked as it is made
+
+    def rated(self, ratings: Any, **options: Any) -> ClickTable:
+        """The same log beside ratings of its candidates, or what `load_ratings` reads with these options; None: none.
+
+        >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
+        >>> table = ClickTable.from_arrays(data, position=[1, 0], impressions=[10, 0], clicks=[4, 0])
+        >>> import pyarrow as pa
+        >>> table.rated(pa.table({"query_id": [7, 7], "doc_id": [1, 2], "rating": [0.5, 2.0]})).ratings
+        Ratings(2 of 2 candidates are rated, 0 by people)
+        """
+        from cldrank.clicks.ratings import Ratings, load_ratings
+
+        if ratings is not None and not isinstance(ratings, Ratings):
+            ratings = load_ratings(ratings, self.candidates, **options)
+        return replace(self, ratings=ratings)
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -364,7 +387,8 @@ class ClickTable:
         if contexts is not None:
             of_kept = kept[contexts.cell]
             contexts = contexts.where(of_kept, row=place[contexts.row[of_kept]])
-        return replace(self, candidates=candidates, display=display, contexts=contexts, **cells)
+        ratings = None if self.ratings is None else self.ratings.at(rows)
+        return replace(self, candidates=candidates, display=display, contexts=contexts, ratings=ratings, **cells)
 
     def split(self, fractions: float | Sequence[float], *, seed: int) -> list[ClickTable]:
         """Split at random by query: the same parts as `RankingDataset.split` with the same fractions and seed."""
@@ -405,6 +429,8 @@ class ClickTable:
         if not all(candidates.equals(other.candidates) for other in others):
             candidates = Candidates.joined(table.candidates for table in tables)
         _check_same_display(tables)
+        if any(table.ratings is not first.ratings for table in others):
+            raise UsageError("the tables have different ratings; merge them without, and rate the merged log.")
         names, codes = _joined_segments(tables)
         rows = [
             table.row if table.candidates.equals(candidates) else candidates.find(*table.candidates.ids_at(table.row))

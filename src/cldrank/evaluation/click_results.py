@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cldrank.evaluation.by_labels import MeasuredResult
 from cldrank.evaluation.intervals import MeasuredPair
 from cldrank.measures import Interval
+from cldrank.methods.rating_quality import Agreement
 from cldrank.propensity.behaviour import Behaviour
 
 if TYPE_CHECKING:
@@ -126,6 +127,26 @@ def two_digits(pages: int) -> int:
     return int(float(f"{pages:.2g}"))
 
 
+@dataclass(frozen=True)
+class RatingUse:
+    """What became of ratings beside clicks.
+
+    account     how many were read, and why others were set aside
+    agreements  how well they agree with clicks, people and machines apart; ratings that do not are not used
+    by_people   how many never-shown results are predicted with what people rated
+    unused      why none of them is used at all; empty if that is up to their agreement
+    """
+
+    account: str
+    agreements: tuple[Agreement, ...] = ()
+    by_people: int = 0
+    unused: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**asdict(self), "agreements": [agreement.as_dict() for agreement in self.agreements]}
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class ByClicks(MeasuredResult[Value]):
     """What every result by clicks says of the log, and of how it judges.
@@ -136,6 +157,7 @@ class ByClicks(MeasuredResult[Value]):
     measures       by name; the first decides
     behaviour      what the log shows of how people behave after a click
     left_out       queries that a ranker was trained on, and that were left out
+    ratings        what became of ratings beside the clicks; None without any
     """
 
     data: str
@@ -148,6 +170,7 @@ class ByClicks(MeasuredResult[Value]):
     never_shown: NeverShown
     behaviour: Behaviour
     left_out: int = 0
+    ratings: RatingUse | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
@@ -155,6 +178,7 @@ class ByClicks(MeasuredResult[Value]):
         people, below = self.behaviour, self.behaviour.overall
         ratio = None if below is None else [below.ratio, below.low, below.high]
         values["behaviour"] = {"looks": people.looks, "p_value": people.p_value, "below_clicks": ratio}
+        values["ratings"] = None if self.ratings is None else self.ratings.as_dict()
         return {**values, "measures": {name: measured.as_dict() for name, measured in self.measures.items()}}
 
 

@@ -17,6 +17,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.evaluation.after_clicks import AfterClicks
 from cldrank.evaluation.by_labels import scores_of
+from cldrank.methods.rating_quality import Examined
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 
@@ -122,6 +123,11 @@ class LoggedClicks:
         """(rows,) Σ_k n_k slope_k: in how many impressions a candidate was examined."""
         slope, _ = self.by_cell
         return self.by_row(self.clicks.impressions * slope)
+
+    @property
+    def examined(self) -> Examined:
+        """What ratings are held against."""
+        return Examined(self.exposure, self.excess_clicks, self.queries)
 
     @cached_property
     def doubt(self) -> Floats:

@@ -19,7 +19,7 @@ from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.evaluation.after_clicks import after_clicks
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, compare_by_labels, evaluate_by_labels
 from cldrank.evaluation.click_measures import ClickMeasure, default_measures, parse_click_measures
-from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation
+from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, RatingUse
 from cldrank.evaluation.decision_rule import judge_pair
 from cldrank.evaluation.experiment_planning import ways_to_settle
 from cldrank.evaluation.exposure import PRODUCTION, LoggedClicks, RankOrder, order_of
@@ -30,6 +30,7 @@ from cldrank.evaluation.several import SeveralComparisons, several_by_clicks, se
 from cldrank.evaluation.support import look_at_never_shown, look_at_support
 from cldrank.measures import Empty
 from cldrank.methods.evidence import check_affine, check_clicks, check_propensities
+from cldrank.methods.rating_quality import usable_ratings
 from cldrank.propensity import AffineClicks
 from cldrank.propensity.behaviour import Behaviour, behaviour
 from cldrank.propensity.segment_propensities import Curve
@@ -39,6 +40,7 @@ DEFAULT_ESTIMATOR = "doubly-robust"
 _MARGIN = 0.01  # of the old ranker's value: the smallest difference that matters
 _FEWEST_CLICKED = 2
 _USER = "a verdict from clicks"
+_NO_MODEL = "there is no model of never-shown results that they could join"
 
 
 @overload
@@ -60,6 +62,7 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     seed: int = 0,
     empty: Empty | None = None,
     estimator: str | OffPolicy | None = None,
+    ratings: Any = None,
     name: str = "the ranker",
 ) -> Evaluation | ClickEvaluation:
     """Measure how well a model ranks the candidates of a dataset: against its labels or, given clicks, by these alone.
@@ -72,6 +75,8 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     name        of the ranker, in the result
     empty       by labels: a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")
     estimator   by clicks: how these become relevance, see `OffPolicy`; doubly-robust by default
+    ratings     beside clicks: a file or frame of ratings, see `load_ratings`, or what it returns; or give clicks that
+                are `rated`
 
     Queries that the ranker was trained on are left out by clicks; by labels, that is up to you.
 
@@ -81,9 +86,10 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     """
     model = _scores_in(model, dataset)
     if clicks is None or propensities is None:
-        _check_for_labels(clicks, propensities, [model], estimator=estimator)
+        _check_for_labels(clicks, propensities, [model], estimator=estimator, ratings=ratings)
         return evaluate_by_labels(model, dataset, measures, empty or "zero", confidence, seed, name)
     _check_for_clicks(empty)
+    clicks = clicks if ratings is None else clicks.rated(ratings)
     asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "models": [model]}
     judge = ClickJudge.of(dataset, clicks, propensities, **asked)
     return judge.evaluate(model, measures, name=name)
@@ -123,6 +129,7 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     estimator: str | OffPolicy | None = None,
     margin: float | None = None,
     trust_propensity: bool = False,
+    ratings: Any = None,
 ) -> RankerComparison | ClickComparison | SeveralComparisons:
     """Compare two models query by query, new minus old: by the labels of a dataset or, given clicks, by these alone.
 
@@ -144,6 +151,8 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     margin              the smallest difference that matters, in units of the first measure; 1% of old's by default
     trust_propensity    whether propensities without a known uncertainty count as known, rather than assumed; and are
                         used even where the log's own pages show others
+    ratings             beside clicks: a file or frame of ratings, see `load_ratings`, or what it returns; or give
+                        clicks that are `rated`
 
     Queries that a ranker was trained on are left out by clicks; by labels, that is up to you.
 
@@ -156,13 +165,14 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     old = _scores_in(old, dataset)
     models = [*rankers.values(), old]
     if clicks is None or propensities is None:
-        by_clicks = {"estimator": estimator, "margin": margin, "trust_propensity": trust_propensity}
+        by_clicks = {"estimator": estimator, "margin": margin, "trust_propensity": trust_propensity, "ratings": ratings}
         _check_for_labels(clicks, propensities, models, **by_clicks)
         asked: Any = (dataset, measures, empty or "zero", confidence, seed)
         if several is not None:
             return several_by_labels(several, old, names[1], *asked)
         return compare_by_labels((models[0], old), names, *asked)
     _check_for_clicks(empty)
+    clicks = clicks if ratings is None else clicks.rated(ratings)
     curve = propensities.trusted() if trust_propensity else propensities
     asked = {"estimator": estimator, "confidence": confidence, "seed": seed, "models": models}
     judge = ClickJudge.of(dataset, clicks, curve, **asked)
@@ -343,12 +353,23 @@ class ClickJudge:
             "curve_is_estimated": clicks.log.curve.uncertain,
             "behaviour": self.behaviour,
             "left_out": self.left_out,
+            "ratings": _use_of_ratings(clicks),
         }
 
 
 def _pair(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrder, old: RankOrder) -> MeasuredPair:
     both = (clicks.estimate(measure, new), clicks.estimate(measure, old))
     return MeasuredPair(str(measure), *both, clicks.estimate(measure, new, old))
+
+
+def _use_of_ratings(clicks: ClickEstimator) -> RatingUse | None:
+    ratings, model = clicks.log.clicks.ratings, clicks.model
+    if ratings is None:
+        return None
+    agreements, _, _ = usable_ratings(clicks.log.clicks, clicks.log.examined)
+    if model is None or not clicks.estimator.uses_model:
+        return RatingUse(str(ratings.account), agreements, unused=_NO_MODEL)
+    return RatingUse(str(ratings.account), agreements, model.by_people)
 
 
 def _trained(models: Sequence[Any], dataset: RankingDataset) -> NDArray[np.bool_]:

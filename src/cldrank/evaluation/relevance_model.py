@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError
 from cldrank.evaluation.exposure import LoggedClicks
+from cldrank.methods.rating_quality import Examined, calibration, usable_ratings
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -20,6 +22,7 @@ FOLDS = 5
 NEVER_SHOWN = 0.93  # relevance of never-shown results, as a share of that of shown ones with the same features
 OFF = 0.065  # the standard error of that share for all never-shown results together; both from simulations
 _OWN = 0.5  # that of the results of one ranker against another's, as a share of the standard error of all
+RATED_BY_PEOPLE, OFF_BY_PEOPLE = 0.965, 0.035  # the same of results that people rated, as well as 0.95 in simulations
 BELOW_CLICKS = 0.4  # the same of results that were shown, but only below clicks after which people do not read on
 _FEWEST_QUERIES = 20  # that a model is worth being learned from
 _MOST_QUERIES = 20_000  # that it is learned from; more would hardly change it
@@ -55,10 +58,15 @@ class RelevanceModel:
     never-shown ones count more or less as well (`query_factors`). And these count 0.93 times as much, since production
     left them out for reasons that features do not show.
 
+    Ratings of the log that agree with clicks join the features: the relevance that a rating stands for among shown
+    results, learned anew by each fit. A candidate is predicted by the fit that knows who rated it: nobody, machines,
+    or people as well. Never-shown results that people rated count 0.965 times.
+
     predicted   (rows,) between 0 and 1: of each candidate, by the fits that have not seen its query
-    spread      (rows,) the standard error of predictions, as a share of them, since what was shown has been chosen
+    spread      (rows,) the standard error of predictions, since what was shown has been chosen
     groups      (groups, rows): of every candidate, by each group's fits; how they differ says how certain they are
     apart       (rows,) half of what the linear model predicts more than the trees
+    by_people   how many never-shown results are predicted with what people rated
     hidden      the check of predictions where nothing was shown; None where it could not be made
     """
 
@@ -67,6 +75,7 @@ class RelevanceModel:
     groups: Floats
     apart: Floats
     hidden: HiddenCheck | None = None
+    by_people: int = 0
 
     def variance(self, values: Floats) -> float:
         """The variance of a number that was computed from each group: the jackknife, which leaves out each in turn.
@@ -78,7 +87,7 @@ class RelevanceModel:
     def off(self, weights: Floats) -> float:
         """How far a weighted sum of never-shown results' relevance may be off, as a standard error.
 
-            off² = (Σ weight predicted spread)² + (Σ |weight| predicted spread / 2)² + (Σ weight apart)²
+            off² = (Σ weight spread)² + (Σ |weight| spread / 2)² + (Σ weight apart)²
 
         What all never-shown results have in common cancels where both rankers have as much of them. Where predictions
         could not be checked, as on pages of one result, it may be off by 1 everywhere.
@@ -87,8 +96,7 @@ class RelevanceModel:
         """
         if self.hidden is None:
             return float(np.abs(weights).sum())
-        unsure = self.predicted * self.spread
-        errors = weights @ unsure, _OWN * (np.abs(weights) @ unsure), weights @ self.apart
+        errors = weights @ self.spread, _OWN * (np.abs(weights) @ self.spread), weights @ self.apart
         return float(np.linalg.norm(errors))
 
 
@@ -106,19 +114,23 @@ def fit_model(log: LoggedClicks, *, folds: int = FOLDS, seed: int = 0) -> Releva
     searched = log.pages > 0
     if int(searched.sum()) < _FEWEST_QUERIES:
         raise DataError(f"a model of relevance needs {_FEWEST_QUERIES} queries, and there are {int(searched.sum())}.")
-    table, group = _Table.of(log), _groups(log.data, folds, seed)
+    _, people, machine = usable_ratings(log.clicks, log.examined)
+    table, group = _Table.of(log, (machine, people)), _groups(log.data, folds, seed)
     own, rows = group[log.queries], np.arange(log.data.n_rows)
     usable = _learned_from(searched, seed)
     both = np.stack(
         [table.predictions(table.shown & usable[log.queries] & (own != each), seed) for each in range(folds)]
     )
-    shown = log.clicks.row_impressions > 0
+    shown, told = log.clicks.row_impressions > 0, ~np.isnan(people)
     linear, trees = both[own, :, rows].T
     factor = np.where(table.shown, 1.0, query_factors(log, (linear + trees) / 2, table.shown)[log.queries])
-    share, spread = np.where(shown, 1.0, NEVER_SHOWN) * factor, np.where(shown, BELOW_CLICKS, OFF)
+    share = np.where(shown, 1.0, np.where(told, RATED_BY_PEOPLE, NEVER_SHOWN)) * factor
     groups = np.minimum(share * both.mean(axis=1), 1.0)
+    spread = np.where(shown, BELOW_CLICKS, np.where(told, OFF_BY_PEOPLE, OFF)) * groups[own, rows]
+    apart = share * (linear - trees) / 2
     hidden = _hidden_check(log, table, usable, own % _HIDDEN_FOLDS, seed)
-    return RelevanceModel(groups[own, rows], spread, groups, share * (linear - trees) / 2, hidden)
+    by_people = int((told & ~shown).sum())
+    return RelevanceModel(groups[own, rows], spread, groups, apart, hidden, by_people)
 
 
 def query_factors(log: LoggedClicks, predicted: Floats, examined: Flags) -> Floats:
@@ -207,6 +219,8 @@ class _Table:
     weight     examinations / (1 + examinations): those of one result say less and less
     shown      whether a candidate was examined at all
     height     its mean position
+    examined   exposure and clicks, which calibrate ratings
+    ratings    by machines, then by people, NaN where there are none; only those that are used
     """
 
     levels: NDArray[np.int8]
@@ -215,32 +229,50 @@ class _Table:
     weight: Floats
     shown: Flags
     height: Floats
+    examined: Examined
+    ratings: tuple[Floats, ...]
 
     @classmethod
-    def of(cls, log: LoggedClicks) -> _Table:
-        features = np.asarray(log.data.features)
+    def of(cls, log: LoggedClicks, ratings: Iterable[Floats]) -> _Table:
+        features, examined = np.asarray(log.data.features), log.examined
+        used = tuple(each for each in ratings if not np.isnan(each).all())
         shown = log.seen & (log.exposure > 0)
-        target = np.divide(log.excess_clicks, log.exposure, out=np.zeros(len(shown)), where=shown)
         clicks = log.clicks
         height = log.by_row(clicks.impressions * clicks.position) / np.maximum(clicks.row_impressions, 1)
-        weight = np.where(shown, log.exposure / (1.0 + log.exposure), 0.0)
-        return cls(_levels(features), _scaled(features), target, weight, shown, height)
+        target, weight = (np.where(shown, values, 0.0) for values in (examined.relevance, examined.weight))
+        return cls(_levels(features), _scaled(features), target, weight, shown, height, examined, used)
 
     def predictions(self, learned: Flags, seed: int) -> Floats:
-        """(2, rows) what the linear model and the trees predict, learned from some rows."""
+        """(2, rows) what the linear model and the trees predict, learned from some rows.
+
+        Ratings change only what is rated, machines' before people's: what is not rated may be unlike what is.
+        """
+        if not learned.any():
+            raise DataError("a model of relevance has no shown results to learn from.")
+        scaled, levels = self.scaled, self.levels
+        predicted = self._fitted(scaled, levels, learned, seed)
+        for ratings in self.ratings:
+            known = ~np.isnan(ratings)
+            if (known & learned).any():
+                stands_for = calibration(ratings, self.examined, learned)(ratings)
+                scaled = np.column_stack([scaled, _scaled(stands_for[:, None]), known])
+                levels = np.column_stack([levels, _levels(ratings[:, None])])
+                predicted = np.where(known, self._fitted(scaled, levels, learned, seed), predicted)
+        return predicted
+
+    def _fitted(self, scaled: NDArray[np.float32], levels: NDArray[np.int8], learned: Flags, seed: int) -> Floats:
+        """(2, rows) what both models predict from their inputs, learned from some rows."""
         from sklearn.ensemble import HistGradientBoostingRegressor
         from sklearn.linear_model import Ridge
 
         target, weight = self.target[learned], self.weight[learned]
-        if not learned.any():
-            raise DataError("a model of relevance has no shown results to learn from.")
         trees: Any = HistGradientBoostingRegressor(**_TREES, early_stopping=False, random_state=seed)
-        linear = Ridge(alpha=_RIDGE).fit(self.scaled[learned], target, sample_weight=weight)
-        trees.fit(self.levels[learned], target, sample_weight=weight)
+        linear = Ridge(alpha=_RIDGE).fit(scaled[learned], target, sample_weight=weight)
+        trees.fit(levels[learned], target, sample_weight=weight)
         both = np.empty((2, len(learned)))
         for first in range(0, len(learned), _BLOCK):  # both copy what they predict
             block = slice(first, first + _BLOCK)
-            both[:, block] = linear.predict(self.scaled[block]), trees.predict(self.levels[block])
+            both[:, block] = linear.predict(scaled[block]), trees.predict(levels[block])
         return np.clip(both, 0.0, 1.0)
 
 

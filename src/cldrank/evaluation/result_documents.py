@@ -37,6 +37,10 @@ _MADE_OF_IT = {  # what a verdict makes of how people behave after a click
     "click more": ". Sizes are those of an average person; those who click more may differ.",
     "unknown": ": sizes assume that it does not.",
 }
+_RATE = (
+    "Ratings of these results, by people or a language model, would say more about what was never shown: give them "
+    "beside the clicks."
+)
 JudgedByClicks = ClickComparison | ClickEvaluation
 ASSUMED = (
     "No log can check that people examine a position with the same probability whatever is there, that they click what "
@@ -93,7 +97,7 @@ def click_evaluation_document(result: ClickEvaluation) -> Document:
         interval, ends = estimate.interval, (estimate.lowest.low, estimate.highest.high)
         rows.append((name, f"{interval.estimate:.4f}", span(interval.low, interval.high, ".4f"), span(*ends, ".4f")))
     table = Table(("measure", "estimate", f"{confidence:.0%} interval", "bounds"), rows)
-    return Document(_title(result), [table, *_seen_and_never_shown(result)], [source(result)])
+    return Document(_title(result), [*ratings_blocks(result), table, *_seen_and_never_shown(result)], [source(result)])
 
 
 def verdict_document(result: ClickComparison) -> Document:
@@ -104,6 +108,7 @@ def verdict_document(result: ClickComparison) -> Document:
     blocks: list[Block] = [
         Notice(TONES[verdict.decision], [answer], title, large=True),
         prose(_sentence(verdict.reason)),
+        *ratings_blocks(result),
         Heading("Estimates"),
         _measure_table(result),
         *_gain_figure(result),
@@ -119,9 +124,25 @@ def verdict_document(result: ClickComparison) -> Document:
     for way in result.settling:
         about = "" if way.pages is None else f" {_sentence(way.about)}."
         blocks.append(prose(f"{say_way(way, verdict.settling)}{about}"))
+    if verdict.is_open and result.ratings is None and result.never_shown.results:
+        blocks.append(prose(_RATE))
     blocks += [Heading("When this must not be trusted"), prose(ASSUMED)]
     footer = [f"Intervals cover {confidence:.0%}; the share that lies beyond either end is half of the rest."]
     return Document(_title(result), blocks, [source(result)], footer)
+
+
+def ratings_blocks(result: JudgedByClicks) -> Iterator[Block]:
+    """How well ratings agree with clicks, before anything that uses them."""
+    use = result.ratings
+    if use is None:
+        return
+    yield Heading("Ratings beside clicks")
+    yield from (prose(f"{_sentence(str(agreement))}.") for agreement in use.agreements)
+    if use.unused:
+        yield prose(f"They are not used: {use.unused}.")
+    elif use.by_people:
+        yield prose(f"What people rated informs {count(use.by_people, 'never-shown result')}.")
+    yield prose(f"{_sentence(use.account)}.")
 
 
 def _seen_and_never_shown(result: JudgedByClicks) -> Iterator[Block]:

@@ -9,7 +9,15 @@ from cldrank.documents.numbers import minus, percent
 from cldrank.evaluation.by_labels import data_label
 from cldrank.evaluation.click_results import ClickComparison
 from cldrank.evaluation.experiment_planning import say_way
-from cldrank.evaluation.result_documents import ASSUMED, TONES, behaviour_words, signed, source, worded_ends
+from cldrank.evaluation.result_documents import (
+    ASSUMED,
+    TONES,
+    behaviour_words,
+    ratings_blocks,
+    signed,
+    source,
+    worded_ends,
+)
 from cldrank.evaluation.several import SeveralComparisons
 from cldrank.wording import listed
 
@@ -22,6 +30,7 @@ def several_document(result: SeveralComparisons) -> Document:
     title = f"Try {result.try_first} first" if result.try_first else f"Keep {result.old}"
     blocks: list[Block] = [
         Notice(TONES[result.decision], [_headline(result)], title, large=True),
+        *(block for pair in list(by_clicks.values())[:1] for block in ratings_blocks(pair)),
         _table(result),
         _figure(result),
         Paragraph(

@@ -15,6 +15,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.errors import DataError, UsageError
 from cldrank.judgements.relevance_posterior import RelevancePosterior
 from cldrank.methods.evidence import check_propensities
+from cldrank.methods.rating_quality import Agreement
 from cldrank.propensity import AffineClicks
 from cldrank.propensity.curve_checks import EnvelopeUse
 from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
@@ -41,6 +42,7 @@ class Judgements:
     grade              how many of `thresholds` the relevance reaches; -1 where it is unknown, for what was never shown
     thresholds         of grades
     confidence         of intervals
+    agreements         how well ratings agree with clicks, where documents were rated
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0], [0], [0]], ["a", "a", "a"])
@@ -61,6 +63,7 @@ class Judgements:
     grade: IntArray
     thresholds: tuple[float, ...] = GRADES
     confidence: float = 0.9
+    agreements: tuple[Agreement, ...] = ()
 
     def __len__(self) -> int:
         return len(self.relevance)
@@ -111,6 +114,7 @@ def judge_documents(
     grades: Sequence[float] = GRADES,
     envelope: EnvelopeUse = "raise",
     seed: int = 0,
+    ratings: Any = None,
 ) -> Judgements:
     """Judge every candidate of a log by its clicks.
 
@@ -120,9 +124,11 @@ def judge_documents(
     grades         the least relevance of grades 1, 2, …; below the first is grade 0
     envelope       whether an assumed curve is raised where the clicks refute it
     seed           of the curves that are drawn where an estimated curve is uncertain
+    ratings        a file or frame of ratings, see `load_ratings`, or what it returns; or judge clicks that are `rated`
 
-    The less often a document was examined, the more its relevance is shrunk towards the average at its position; see
-    `RelevancePosterior`.
+    What was shown a few times is drawn towards what is usual at its position, the more the less it was examined; or,
+    if it was rated and ratings agree with clicks, towards what is usual there with such a rating; see
+    `RelevancePosterior`. What was never shown stays unknown, whatever its rating.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
@@ -134,6 +140,7 @@ def judge_documents(
     check_whole("seed", seed, least=0)
     check_choice("envelope", envelope, get_args(EnvelopeUse))
     thresholds = checked_grades(grades)
+    clicks = clicks if ratings is None else clicks.rated(ratings)
     model = RelevancePosterior(clicks, _checked(clicks, propensities, envelope), seed)
     counts, n_rows = model.counts, clicks.candidates.n_rows
     relevance, low, high = intervals = np.full((3, n_rows), np.nan)
@@ -154,6 +161,7 @@ def judge_documents(
         np.where(clicks.shown, _graded(relevance, thresholds), -1),
         thresholds,
         confidence,
+        model.agreements,
     )
 
 

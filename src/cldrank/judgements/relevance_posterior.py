@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from cldrank._typing import Floats, IntArray
 from cldrank.clicks.table import ClickTable
-from cldrank.deconvolution import most_likely_mass, posterior_mass, unit_grid
+from cldrank.deconvolution import PRIOR_CANDIDATES, most_likely_mass, posterior_mass, unit_grid
+from cldrank.methods.rating_quality import rated_relevance, rating_levels
 from cldrank.propensity.segment_propensities import Curve, drawn_curves, slopes_and_bases
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _GRID = 200
 _CURVES = 20  # drawn where the curve is uncertain
-_PRIOR_CANDIDATES = 20.0  # what the wider prior counts as
 _STEPS = 100  # of EM: more would only sharpen the prior's peaks, and intervals would be too short
 _MOST_GROUPS = 5_000  # that a prior is fitted to
 _BLOCK = 1 << 13  # groups whose posteriors are in memory at once
@@ -31,10 +31,11 @@ _CERTAIN = 1e-12  # nothing is less probable, and no click or miss more than 1 m
 class ClickCounts:
     """Clicks and misses of the candidates that were shown, by slot: a position, of a segment where there are several.
 
-    Candidates with the same clicks and misses at the same slots form a group, which is judged once.
+    Candidates with the same clicks and misses at the same slots, rated alike, form a group, which is judged once.
 
     rows, group       (shown,) the candidates, and the group of each
     size, main_slot   (groups,) how many candidates are in each, and the slot where they were shown most often
+    level             (groups,) that of their ratings; 0 without ratings
     slot_cell         (slots,) a cell at each slot, to look up its propensity
     clicked, missed   (groups, slots) sparse: clicks, and impressions without a click
     """
@@ -44,19 +45,22 @@ class ClickCounts:
     size: IntArray
     slot_cell: IntArray
     main_slot: IntArray
+    level: IntArray
     clicked: csr_array
     missed: csr_array
 
     @classmethod
-    def of(cls, clicks: ClickTable) -> ClickCounts:
-        """The counts of a log."""
+    def of(cls, clicks: ClickTable, level: IntArray | None = None) -> ClickCounts:
+        """The counts of a log; `level` (rows,) is that of the rating of each candidate."""
         from scipy.sparse import csr_array
 
         rows = np.flatnonzero(clicks.shown)
         row = (np.cumsum(clicks.shown) - 1)[clicks.row]
         slot_cell, slot = _slots(clicks)
+        levels = np.zeros(len(rows), dtype=np.int64) if level is None else level[rows]
+        codes = _group_codes(row, slot, clicks.impressions, clicks.clicks)
         _, example, group, size = np.unique(
-            _group_codes(row, slot, clicks.impressions, clicks.clicks),
+            codes * (levels.max(initial=0) + 1) + levels,
             return_index=True,
             return_inverse=True,
             return_counts=True,
@@ -72,7 +76,7 @@ class ClickCounts:
             csr_array((counts.astype(np.float64), (owner, slot)), shape=(len(size), len(slot_cell)))
             for counts in (clicked, impressions - clicked)
         )
-        return cls(rows, group, size, slot_cell, slot[first], hits, misses)
+        return cls(rows, group, size, slot_cell, slot[first], levels[example], hits, misses)
 
     def likelihood(self, groups: IntArray, click_probability: Floats) -> Floats:
         """(groups, grid) of all clicks and misses of some groups, over the largest of each.
@@ -100,7 +104,8 @@ class RelevancePosterior:
 
     Candidates that were mostly shown at the same slot share a prior: production's order is evidence. It is the
     distribution of relevance that makes all their clicks, at whatever slot, most likely, with a prior common to all
-    slots counting as 20 more candidates, and that prior likewise with the uniform distribution.
+    slots counting as 20 more candidates, and that prior likewise with the uniform distribution. Where ratings agree
+    with clicks, those of a slot that are rated alike share a prior, and that of the slot counts as 20 more.
 
     An estimated curve is uncertain: then the interval is that of the mean of the posteriors under curves that might
     have been estimated instead, each with its own priors.
@@ -112,7 +117,8 @@ class RelevancePosterior:
 
     def __post_init__(self) -> None:
         self.grid = unit_grid(_GRID)  # of relevance, from 0 to 1
-        self.counts = ClickCounts.of(self.clicks)
+        self.agreements, relevance = rated_relevance(self.clicks, self.curve)
+        self.counts = ClickCounts.of(self.clicks, rating_levels(relevance))
 
     def posteriors(self) -> Iterator[tuple[IntArray, Floats, Floats]]:
         """Block by block: groups of candidates, and their (groups, grid) posteriors, under the curve and under others.
@@ -126,8 +132,9 @@ class RelevancePosterior:
         priors = [self._priors(table) for table in tables]
         for start in range(0, len(self.counts.size), _BLOCK):
             block = np.arange(start, min(start + _BLOCK, len(self.counts.size)))
+            slot, level = self.counts.main_slot[block], self.counts.level[block]
             own, *others = (
-                posterior_mass(self.counts.likelihood(block, table), prior[self.counts.main_slot[block]])
+                posterior_mass(self.counts.likelihood(block, table), prior[slot, level])
                 for table, prior in zip(tables, priors, strict=True)
             )
             yield block, own, np.mean(others, axis=0) if others else own
@@ -141,14 +148,20 @@ class RelevancePosterior:
         return edges[low], edges[high + 1]
 
     def _priors(self, table: Floats) -> Floats:
-        """(slots, grid) the prior of candidates that were mostly shown at each slot."""
-        main_slot = self.counts.main_slot
+        """(slots, levels, grid) the prior of candidates that were mostly shown at each slot, and rated alike."""
+        main_slot, level = self.counts.main_slot, self.counts.level
         # by clicks, then by misses: an order that does not depend on that of rows
         order = np.lexsort((self.counts.missed.sum(axis=1), self.counts.clicked.sum(axis=1)))
-        common = self._fitted(order, table, np.full(_GRID, _PRIOR_CANDIDATES / _GRID))
-        priors = np.tile(common, (len(table), 1))
+        common = self._fitted(order, table, np.full(_GRID, PRIOR_CANDIDATES / _GRID))
+        levels = np.unique(level)
+        priors = np.tile(common, (len(table), int(levels.max()) + 1, 1))
         for slot in np.unique(main_slot):
-            priors[slot] = self._fitted(order[main_slot[order] == slot], table, _PRIOR_CANDIDATES * common)
+            alike = order[main_slot[order] == slot]
+            priors[slot] = self._fitted(alike, table, PRIOR_CANDIDATES * common)
+            for each in levels if len(levels) > 1 else ():
+                rated = alike[level[alike] == each]
+                if len(rated):
+                    priors[slot, each] = self._fitted(rated, table, PRIOR_CANDIDATES * priors[slot, each])
         return priors
 
     def _fitted(self, groups: IntArray, table: Floats, known: Floats) -> Floats:

@@ -16,6 +16,7 @@ from cldrank.errors import CldrankWarning, ConvergenceWarning, NotFittedError, U
 from cldrank.feature_blocks import RemoteFeatures
 from cldrank.methods.evidence import Evidence, collect
 from cldrank.methods.needs import Needs
+from cldrank.methods.rating_quality import RATED_TARGETS
 from cldrank.methods.recording import clicks_record, curve_records, method_record
 from cldrank.models import Epoch, Linear, Model, Run, models
 from cldrank.models.fit import Context, Fit
@@ -110,7 +111,8 @@ class Method(Learner, ABC):
     ) -> Self:
         """Learn from a dataset, the clicks on it, and the propensities of the positions, as far as `needs` says.
 
-        Clicks of several segments, such as devices, are learned from together, each by the curve of its own. A method
+        Clicks of several segments, such as devices, are learned from together, each by the curve of its own. Ratings of
+        clicks that are `rated` are priors of the targets "posterior" and "mixed", and never features. A method
         that learns from labels refuses clicks; a method that does not use propensities warns, and ignores them.
         """
         self.check()
@@ -184,6 +186,10 @@ class Method(Learner, ABC):
         if not self.model.takes_missing:
             others = any(kind.takes_missing for kind in filter(self.takes, models().values()))
             evidence.data.check_complete(f"{self.label} with {self.model.label}", trees=others)
+        has_ratings = evidence.clicks is not None and evidence.clicks.ratings is not None
+        if has_ratings and getattr(self, "target", None) not in RATED_TARGETS:
+            targets = listed(RATED_TARGETS, "and")
+            warn(CldrankWarning(f"{self.label}, as it is set, has no use for ratings; the targets {targets} have."))
         self._keep(self._learn(evidence), evidence.propensities)
         self.ranker_ = self.ranker_.with_queries(evidence.learned_queries).with_ranges(features)
         used = evidence.propensities

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank.clicks.table import ClickTable
+from cldrank.errors import CldrankWarning, warn
+from cldrank.methods.rating_quality import rated_relevance, rating_levels
 from cldrank.parameters import parameter
 from cldrank.propensity import Propensities, SegmentPropensities
 from cldrank.propensity.cells import PooledCells
@@ -45,6 +47,9 @@ def estimated_relevance(
     position above what everybody passed over at a high position. As n grows, all tend to r, the posterior to within its
     grid of 100 rates.
 
+    Where the clicks have ratings that agree with them, candidates at a position share a prior only if they are rated
+    alike (`rating_levels`).
+
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 40, range(40))
     >>> shown = {"position": [2] * 40, "impressions": [1] * 39 + [100], "clicks": [1] * 8 + [0] * 31 + [30]}
@@ -63,10 +68,17 @@ def estimated_relevance(
     clipped: Floats = np.minimum(pooled.clicks / pooled.exposure, MOST)
     if estimate == "clipped":
         return clipped[pooled.of]
-    expected = np.empty(len(clipped))
+    expected, level = np.empty(len(clipped)), None
+    if clicks.ratings is not None:
+        level = np.empty(len(clipped), dtype=np.int64)
+        agreements, stands_for = rated_relevance(clicks, propensities)
+        for agreement in agreements:
+            if not agreement.is_used:
+                warn(CldrankWarning(str(agreement)))
+        level[pooled.of] = rating_levels(stands_for)[clicks.row]
     for position in np.unique(pooled.position):
         at = np.flatnonzero(pooled.position == position)
-        expected[at] = pooled.expected_relevance(at)
+        expected[at] = pooled.expected_relevance(at, None if level is None else level[at])
     if estimate == "mixed":
         trust = pooled.exposure / (1 + pooled.exposure)
         expected = trust * clipped + (1 - trust) * expected

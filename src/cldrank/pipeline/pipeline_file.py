@@ -58,6 +58,14 @@ class FeatureSettings(Value):
 
 
 @value
+class RatingSettings(Value):
+    """Ratings beside the clicks, by people or machines: priors of training targets, and evidence of the verdict."""
+
+    file: str = parameter(default="", about="Parquet, CSV, Quepid's CSV or TREC qrels; empty: no ratings")
+    people: tuple[str, ...] = parameter(default=(), about="the raters that are people; all others are machines")
+
+
+@value
 class AuditSettings(Value):
     """The first gate: is the log fit to be learned from?"""
 
@@ -180,6 +188,7 @@ class PipelineDefinition:
     options: Mapping[str, Mapping[str, Any]]
     log: LogSettings
     features: FeatureSettings
+    ratings: RatingSettings
     audit: AuditSettings
     window: WindowSettings
     propensities: CurveSettings
@@ -265,6 +274,8 @@ def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
         return [*vars(LogLayout()), *counting]
     if place == "online":
         return vars(LogLayout())
+    if place == "ratings":
+        return ("columns",)
     if place == "features":
         return [name for name in _keywords(load) if name not in _NOT_LOADING]
     if place == "propensities":
@@ -325,6 +336,9 @@ def _check(pipeline: PipelineDefinition) -> None:
         layout = {name: option for name, option in pipeline.options[place].items() if name in vars(LogLayout())}
         _texts(layout.get("columns", {}), f"{place}.columns")
         _placed(place, LogLayout.of, None, layout)
+    _texts(pipeline.options["ratings"].get("columns", {}), "ratings.columns")
+    if not pipeline.ratings.file and (pipeline.ratings.people or pipeline.options["ratings"]):
+        raise UsageError("ratings.file is missing; name the file of ratings, or leave [ratings] out.")
     if pipeline.window.last:
         _placed("window.last", n_days, pipeline.window.last)
     if verdict.measures:

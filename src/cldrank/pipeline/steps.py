@@ -105,15 +105,25 @@ class Workbench:
             self.say(f"{name}: reading fingerprints")
             self.inputs[name] = _fingerprints(self.files(name))
         content = content_hash(self.inputs[name])
+        if name == "ratings":
+            chosen = {"people": sorted(self.pipeline.ratings.people), **self.pipeline.options["ratings"]}
+            return content_hash({"files": content, "options": chosen})
         if name != "features":
             return content
         return content_hash({"files": content, "options": self.pipeline.options["features"]})
+
+    @property
+    def rated(self) -> tuple[str, ...]:
+        """The input of ratings, if there are any."""
+        return ("ratings",) if self.pipeline.ratings.file else ()
 
     def files(self, name: str) -> dict[str, Path]:
         """The files of an input as they are now, by their paths as seen from where the pipeline lies."""
         pipeline = self.pipeline
         if name == "features":
             files = [file.path for file in feature_files(pipeline.paths(pipeline.features.files))]
+        elif name == "ratings":
+            files = [pipeline.path(pipeline.ratings.file)]
         elif name == "propensities file":
             files = [pipeline.path(pipeline.propensities.file)]
         elif name == "online":
@@ -160,6 +170,14 @@ class Workbench:
     def clicks(self) -> ClickTable:
         """The cells, on the candidates."""
         return ClickTable.read(self.result("aggregate", "cells.parquet"), self.dataset)
+
+    @cached_property
+    def rated_clicks(self) -> ClickTable:
+        """The cells beside ratings, if there are any."""
+        if not self.rated:
+            return self.clicks
+        chosen, options = self.pipeline.ratings, self.pipeline.options["ratings"]
+        return self.clicks.rated(self.pipeline.path(chosen.file), people=chosen.people, **options)
 
     @cached_property
     def curve(self) -> Curve:
@@ -432,13 +450,13 @@ def train_task(bench: Workbench) -> Task:
     method = configured(methods()[chosen.method], dict(options))
     own = {name: option for name, option in options.items() if name != "device"}
     packages = ("numpy", "scipy", *filter(None, [method.package]))
-    inputs = bench.hashes("features", "cells", "propensities")
+    inputs = bench.hashes("features", "cells", "propensities", *bench.rated)
     return Task("train", inputs, plain({**chosen.get_params(), "options": own}), partial(_trained, bench), packages)
 
 
 def _trained(bench: Workbench, folder: Path) -> Outcome:
     chosen = bench.pipeline.train
-    held = HeldOut.of(bench.dataset, bench.clicks, chosen.hold_out)
+    held = HeldOut.of(bench.dataset, bench.rated_clicks, chosen.hold_out)
     dataset, table = held.others
     checkpoint = bench.root / UNFINISHED / f"{train_task(bench).folder}.checkpoint"
     method = _method(bench, checkpoint)
@@ -482,7 +500,7 @@ def _method(bench: Workbench, checkpoint: Path) -> Any:
 def verdict_task(bench: Workbench) -> Task:
     """Judge the ranker by the clicks on queries that it was not trained on, as `cldrank compare` does."""
     chosen = bench.pipeline.verdict
-    inputs = bench.hashes("ranker", "features", "cells", "propensities")
+    inputs = bench.hashes("ranker", "features", "cells", "propensities", *bench.rated)
     own = {"hold_out": bench.pipeline.train.hold_out, "seed": bench.pipeline.seed}
     parameters = {**chosen.get_params(), "ship_if": sorted(chosen.ship_if), **own}
     if bench.pipeline.online.files:
@@ -499,7 +517,7 @@ def _judged(bench: Workbench, folder: Path) -> Outcome:
         PRODUCTION,
         bench.dataset[held],
         list(chosen.measures) or None,
-        clicks=bench.clicks[held],
+        clicks=bench.rated_clicks[held],
         propensities=bench.curve,
         names=("the new ranker", PRODUCTION),
         margin=chosen.margin,

@@ -270,11 +270,11 @@ class PooledCells:
         """(pooled,) Σ n ρ: in how many impressions the candidate was examined there."""
         return np.asarray(self.impressions * self.share * self.rho)
 
-    def expected_relevance(self, chosen: IntArray) -> Floats:
-        """(chosen,) the posterior mean of relevance of some cells, all at the same position."""
+    def expected_relevance(self, chosen: IntArray, level: IntArray | None = None) -> Floats:
+        """(chosen,) the posterior mean of relevance of some cells, all at the same position; `level` of each."""
         rho = float(self.rho[chosen[0]])
         counts = RateCounts.of(self.clicks[chosen], self.impressions[chosen], self.share[chosen])
-        return counts.expected(min(rho, 1.0)) / rho
+        return counts.expected(min(rho, 1.0), level) / rho
 
 
 def cells_together(clicks: ClickTable) -> IntArray:
