@@ -4,11 +4,11 @@
     python benchmarks/verdict.py run msrd.npz [--logs 200] [--logging one swaps two] [--propensities true estimated]
         [--behaviour position-based cascade …] [--sessions 1e3 1e4] [--queries sampled same]
         [--ratings none all tenth people tops] [--pairs better …] [--jobs 2] [--out FILE]
-    python benchmarks/verdict.py tables FILE …
+    python benchmarks/verdict.py tables FILE … [--before FILE …] [--save FOLDER]
 
 `prepare` trains rankers and saves a world: queries, their labels and the scores of the rankers. `run` draws logs from
-it and judges them, and prints one JSON line per log; the first lines hold the truth. `tables` prints what
-they show, in Markdown. Pages have 5 results; eta is 1 and noise 0.1.
+it and judges them, and prints one JSON line per log; the first lines hold the truth. `tables` prints what they show, in
+Markdown, or saves it as CSV, beside what an earlier version said. Pages have 5 results; eta is 1 and noise 0.1.
 
 The tables of docs/results/calibration.md are those of its own commands.
 """
@@ -29,7 +29,7 @@ sys.path.insert(0, str(HELPERS))
 
 from judged_logs import LOGGING, PROPENSITIES, RATINGS, Setting, judged, truth_of  # noqa: E402
 from known_truth import BEHAVIOURS, DEPTH, PAIRS, KnownWorld  # noqa: E402
-from verdict_tables import tables  # noqa: E402
+from verdict_tables import save_tables, tables  # noqa: E402
 
 import cldrank as cr  # noqa: E402
 from cldrank import segments  # noqa: E402
@@ -69,13 +69,17 @@ def main() -> None:
     running.add_argument("--out", type=Path, help="also append the lines to this file")
     tabling = commands.add_parser("tables")
     tabling.add_argument("files", nargs="+", type=Path)
+    tabling.add_argument("--before", nargs="+", type=Path, default=[], help="logs judged by an earlier version")
+    tabling.add_argument("--save", type=Path, metavar="FOLDER", help="save the tables of the documentation there")
     options = parser.parse_args(sys.argv[1:] or ["run", "small", "--logs", "2", "--queries", "same"])
     if options.command == "prepare":
         prepared(options.data).save(options.path)
     elif options.command == "run":
         run(options)
-    else:
+    elif options.save is None:
         print(tables(options.files))
+    else:
+        save_tables(options.files, options.before, options.save)
 
 
 # -- worlds --------------------------------------------------------------------------------------------------------

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +56,9 @@ class JudgedLogs:
 def tables(paths: Iterable[Path]) -> str:
     """All tables."""
     logs = JudgedLogs(paths)
-    sums = [by_pair(logs), summary(logs, ("behaviour", "sessions", "ratings")), summary(logs, ("pair",)),
+    parts = [by_pair(logs), summary(logs, ("behaviour", "sessions", "ratings")), summary(logs, ("pair",)),
             summary(logs, ("world", "logging"))]  # fmt: skip
-    return "\n\n".join(sums)
+    return "\n\n".join(parts)
 
 
 def by_pair(logs: JudgedLogs) -> str:
@@ -72,35 +75,72 @@ def by_pair(logs: JudgedLogs) -> str:
     return _table("pairs", [*_SETTING, *heads], rows)
 
 
-def summary(logs: JudgedLogs, by: Sequence[str]) -> str:
-    """Cells that are alike in some respects: coverage and its least, how often verdicts decide, and falsely.
+@dataclass(frozen=True)
+class Sums:
+    """Cells that are alike in some respects; a cell is a setting and a pair.
 
-    A cell is a setting and a pair. A false verdict calls better what is level or worse, or the other way round.
+    verdicts   how many
+    coverage   how often 90% intervals hold the truth
+    few        in how many cells that is less than .85, of how many
+    decided    how often a verdict decides, where rankers differ
+    false      how often it calls better what is level or worse, or the other way round
     """
+
+    verdicts: int
+    coverage: str
+    few: str
+    decided: str
+    false: str
+
+
+def sums(logs: JudgedLogs, by: Sequence[str]) -> dict[tuple[Any, ...], Sums]:
+    """The sums of all cells that have the same `by`."""
     groups: dict[tuple[Any, ...], list[tuple[list[dict[str, Any]], float]]] = defaultdict(list)
     for key, pair, said, truth in logs.pairs():
         facts = dict(zip((*_SETTING, "pair"), (*_shown(key), pair), strict=True))
         if pair != _UNLUCKY:
             groups[tuple(facts[name] for name in by)].append((said, truth))
-    rows = []
-    for names, cells in sorted(groups.items()):
-        held = [np.mean(_held(said, truth)) for said, truth in cells]
-        unequal = [
-            each["decision"] in ("better", "worse") for said, truth in cells for each in said if abs(truth) >= _LEVEL
-        ]
-        false = [
-            (each["decision"] == "better" and truth < _LEVEL) or (each["decision"] == "worse" and truth > -_LEVEL)
-            for said, truth in cells
-            for each in said
-        ]
-        few = f"{sum(share < _NOMINAL for share in held)} of {len(cells)}"
-        rows.append(
-            [*names, sum(len(said) for said, _ in cells), f"{np.mean(held):.2f}", few, _share(unequal), _counted(false)]
-        )
+    return {names: _summed(cells) for names, cells in sorted(groups.items())}
+
+
+def _summed(cells: list[tuple[list[dict[str, Any]], float]]) -> Sums:
+    held = [float(np.mean(_held(said, truth))) for said, truth in cells]
+    every = [(each["decision"], truth) for said, truth in cells for each in said]
+    unequal = [decision in ("better", "worse") for decision, truth in every if abs(truth) >= _LEVEL]
+    false = [
+        (decision == "better" and truth < _LEVEL) or (decision == "worse" and truth > -_LEVEL)
+        for decision, truth in every
+    ]
+    few = f"{sum(share < _NOMINAL for share in held)} of {len(cells)}"
+    return Sums(len(every), f"{np.mean(held):.2f}", few, _share(unequal), _counted(false))
+
+
+def summary(logs: JudgedLogs, by: Sequence[str]) -> str:
+    """The sums as a table."""
     heads = ["verdicts", "coverage", "cells below .85", "decided, of unequal", "false better or worse"]
+    rows = [[*names, *astuple(each)] for names, each in sums(logs, by).items()]
     return _table(" × ".join(by), [*by, *heads], rows)
 
 
+def save_tables(paths: Iterable[Path], before: Iterable[Path], folder: Path) -> None:
+    """The tables of the documentation, as CSV: today's verdicts, and those of an earlier version."""
+    now, then = JudgedLogs(paths), JudgedLogs(before)
+    heads = ["verdicts", "coverage", "before", "cells below .85", "before", "decided", "before", "false", "before"]
+    for name, by in _SAVED.items():
+        earlier = sums(then, by)
+        with (folder / f"calibration-{name}.csv").open("w", newline="") as file:
+            write = csv.writer(file, lineterminator="\n").writerow
+            write([*by, *heads])
+            for names, each in sums(now, by).items():
+                old = earlier.get(names)
+                pairs = [
+                    (getattr(each, part), "" if old is None else getattr(old, part))
+                    for part in ("coverage", "few", "decided", "false")
+                ]
+                write([*names, each.verdicts, *itertools.chain.from_iterable(pairs)])
+
+
+_SAVED = {"behaviour": ("behaviour", "sessions"), "pairs": ("pair",), "worlds": ("world", "logging")}
 _NOMINAL = 0.85  # coverage of 90% intervals that a cell should reach
 _WORDS = ("better", "worse", "no difference", "cannot tell")
 
