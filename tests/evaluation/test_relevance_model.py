@@ -100,6 +100,11 @@ def test_the_check_learns_from_the_upper_positions_alone(depth: int, n_hidden: i
     exposure = world.log.exposure[lowest].sum()
     assert model.hidden.observed == pytest.approx(world.log.excess_clicks[lowest].sum() / exposure)
     assert 0.3 < model.hidden.predicted < 0.4  # by the third and the fourth fit
+    log = world.log
+    predicted = np.where(np.isin(log.queries, log.queries[spy.learned[2]]), 0.4, 0.3)  # by the fit that left it out
+    missed = np.where(lowest, log.excess_clicks - log.exposure * predicted, 0.0)
+    by_query = np.bincount(log.queries, missed)
+    assert model.hidden.error == pytest.approx(np.sqrt((by_query**2).sum()) / exposure)
     assert 0 < model.hidden.error < 0.2
 
 
