@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from itertools import product
 from typing import Any
 
@@ -194,6 +195,10 @@ def test_pages_without_a_time_count_before_the_first_day(drafted: list[Row]) -> 
     assert any(note.startswith("50 pages without a time") for note in result.notes)
     last = list(result.days.values())[-1]
     assert last.difference == result.first.difference
+    day = date(2026, 3, 5)
+    until = analyse(table([row for row in rows if row["timestamp"] is None or row["timestamp"].date() <= day])).first
+    for name in ("estimate", "low", "high", "n"):
+        assert getattr(result.days[day].difference, name) == pytest.approx(getattr(until.difference, name))
 
 
 def test_rows_that_cannot_be_read_are_counted_as_clicks_count_them(drafted: list[Row]) -> None:
