@@ -178,6 +178,18 @@ def test_a_folder_that_was_moved_away_comes_back(tmp_path: Path) -> None:
     assert names(tmp_path) == ["ranker"]
 
 
+def test_a_folder_does_not_come_back_under_a_long_name_that_begins_alike(tmp_path: Path) -> None:
+    one, other = (tmp_path / f"{'ranker' * 40}{end}" for end in "ab")
+    with replacing_folder(one) as temporary:
+        (temporary / "content").write_text("one")
+    one.rename(temporary.with_suffix(".old"))  # killed between two renames
+    recover_folder(other)
+    assert not other.exists()
+    recover_folder(one)
+    assert (one / "content").read_text() == "one"
+    assert names(tmp_path) == [one.name]
+
+
 def test_a_folder_that_a_living_writer_has_moved_away_is_left_to_it(tmp_path: Path) -> None:
     save(tmp_path / "ranker", "one")
     (tmp_path / "ranker").rename(tmp_path / ".ranker.abcdefgh.old")  # between its two renames

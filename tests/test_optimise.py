@@ -100,3 +100,9 @@ def test_inverse_of_a_singular_matrix_is_that_of_what_is_not() -> None:
     matrix = root @ root.T
     found = inverse(matrix)
     np.testing.assert_allclose(matrix @ found @ matrix, matrix, atol=1e-12)
+
+
+def test_inverse_of_what_curves_both_ways_is_that_of_what_curves_downwards() -> None:
+    """Where a fit ends short of its optimum: no variance is negative."""
+    np.testing.assert_allclose(inverse(np.diag([4.0, -1.0])), np.diag([0.25, 0.0]), atol=1e-12)
+    np.testing.assert_allclose(inverse(np.array([[1.0, 2.0], [2.0, 1.0]])), np.full((2, 2), 1 / 6), rtol=1e-12)

@@ -58,6 +58,15 @@ class TestBots:
         assert (bots.impressions, bots.clicks) == (230 * 5, 30 * 5)
         assert found(result, "bots").severity == "warning"
 
+    def test_a_clicker_with_few_impressions_and_many_of_the_clicks(self, logs: MakeLogs) -> None:
+        made = logs()
+        made.add(600, made.shuffled, boost=0.1, user_id=lambda page: f"u{page % 100}")
+        made.add(15, made.shuffled, boost=1e9, user_id="clicker")
+        result: Any = audit(made.write())
+        facts, bots = result.facts, result.facts.log.bots
+        assert bots.impressions / facts.impressions < 0.03 < 0.2 < bots.clicks / facts.clicks
+        assert found(result, "bots").severity == "warning"
+
     def test_a_high_rate_must_be_beyond_chance(self, tmp_path: Path) -> None:
         """Both click far more than anybody else; over 20 impressions that is chance, over 400 it is not."""
         users: list[tuple[str, int, int]] = [(f"u{i}", 20, 1 + i % 2) for i in range(200)]

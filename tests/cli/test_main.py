@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -133,3 +134,10 @@ def test_a_reader_that_goes_away() -> None:
     command = f"{sys.executable} -m cldrank data list --json | head -1"
     found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)  # noqa: S607
     assert "Traceback" not in found.stderr
+    reading, writing = os.pipe()
+    os.close(reading)  # it has gone before the first word
+    few = "from cldrank import cli; cli.app = lambda **_: print('a few words, flushed at the end'); cli.main()"
+    for given in (["-m", "cldrank", "data", "list", "--json"], ["-c", few]):
+        ended = subprocess.run([sys.executable, *given], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+        assert (ended.returncode, ended.stderr) == (1, "")
+    os.close(writing)

@@ -93,6 +93,10 @@ def test_scores_follow_rows_that_were_regrouped(tmp_path: Path) -> None:
     scattered = read_letor([letor])
     assert scattered.features[:, 0].tolist() == [1, 3, 2]
     assert load_scores(tmp_path / "s.txt", scattered).tolist() == [10, 30, 20]
+    path = write_parquet(tmp_path / "s.parquet", query_id=[1, 2, 1], score=[10.0, 20.0, 30.0])
+    assert load_scores(path, scattered).tolist() == [10, 30, 20]
+    with pytest.raises(FormatError, match="query_id 2 for row 1 of the dataset, which is of 1"):
+        load_scores(write_parquet(tmp_path / "s.parquet", query_id=[1, 1, 2], score=[10.0, 20.0, 30.0]), scattered)
 
 
 def test_propensities_are_neither_scores_nor_features(tmp_path: Path, data: RankingDataset) -> None:

@@ -72,6 +72,23 @@ def test_entries_that_were_used_long_ago_go_when_the_disk_is_full(
     assert len(entries(own_cache)) == 1
 
 
+def test_an_entry_that_is_read_again_outlives_a_newer_one(
+    source: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(source)
+    (first,) = entries(own_cache)
+    load(source, n_features=5)
+    (second,) = set(entries(own_cache)) - {first}
+    os.utime(first, (1, 1))
+    os.utime(second, (2, 2))
+    load(source)
+    room_for_two = 2 * sum(file.stat().st_size for file in first.iterdir())
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=room_for_two))
+    load(source, n_features=6)
+    assert len(entries(own_cache)) == 2
+    assert (first.exists(), second.exists()) == (True, False)
+
+
 @pytest.mark.parametrize("keep", [True, False])
 def test_large_features_are_mapped_from_a_file(
     source: Path, own_cache: Path, keep: bool, monkeypatch: pytest.MonkeyPatch

@@ -119,6 +119,8 @@ def test_draws_vary_what_is_below_a_click() -> None:
     assert np.log(ratios).std() == pytest.approx(0.1, rel=0.15)
     assert np.median(ratios) == pytest.approx(0.5, rel=0.03)
     assert {each.below[1, 0] for each in after.drawn(5, seed=0)} == {1.0}
+    again, other = ([each.below[1, 1] for each in after.drawn(500, seed)] for seed in (0, 1))
+    assert again == ratios.tolist() != other
 
 
 @pytest.mark.filterwarnings("ignore::cldrank.errors.CldrankWarning")  # the envelope is one of position-based clicks
@@ -131,6 +133,15 @@ def test_doubt_widens_the_interval_and_draws_do_too() -> None:
     doubt = np.abs(estimator.weights(measure, new) * estimator.relevance) @ estimator.log.doubt
     assert 0 < doubt < estimate.errors.propensities
     assert estimator.log.doubt.max() < 0.15
+    old = judge.order(data.features[:, 1], "old")
+    weighted = estimator.weights(measure, new, old) * estimator.relevance
+    doubt = np.abs(weighted) @ estimator.log.doubt
+    assert doubt > 2 * abs(weighted @ estimator.log.doubt)  # doubts of two rankers do not cancel
+    errors = estimator.estimate(measure, new, old).errors
+    vars(estimator.log)["doubt"] = np.zeros(data.n_rows)
+    assert errors.propensities == pytest.approx(
+        np.hypot(estimator.estimate(measure, new, old).errors.propensities, doubt)
+    )
 
 
 def test_no_contexts_no_correction() -> None:

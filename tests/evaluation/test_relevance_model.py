@@ -180,6 +180,11 @@ def test_the_check_learns_from_the_upper_positions_alone(depth: int, n_hidden: i
     exposure = world.log.exposure[lowest].sum()
     assert model.hidden.observed == pytest.approx(world.log.excess_clicks[lowest].sum() / exposure)
     assert 0.3 < model.hidden.predicted < 0.4  # by the third and the fourth fit
+    log = world.log
+    predicted = np.where(np.isin(log.queries, log.queries[spy.learned[2]]), 0.4, 0.3)  # by the fit that left it out
+    missed = np.where(lowest, log.excess_clicks - log.exposure * predicted, 0.0)
+    by_query = np.bincount(log.queries, missed)
+    assert model.hidden.error == pytest.approx(np.sqrt((by_query**2).sum()) / exposure)
     assert 0 < model.hidden.error < 0.2
 
 
@@ -257,7 +262,11 @@ def test_ratings_that_agree_with_clicks_make_predictions_better(world: Simulated
 def test_what_is_not_rated_is_predicted_as_without_ratings(world: SimulatedClicks) -> None:
     some = np.where(np.arange(world.data.n_rows) % 2 == 0, world.relevance, np.nan)
     without, with_them = fit_model(world.log), fit_model(rated(world, some))
-    np.testing.assert_array_equal(with_them.groups[:, 1::2], without.groups[:, 1::2])
+    unrated = np.arange(world.data.n_rows) % 2 == 1
+    shown, never = unrated & world.log.seen, unrated & ~world.log.seen
+    np.testing.assert_array_equal(with_them.groups[:, shown], without.groups[:, shown])
+    # what shown results are rated changes by how much their query is more relevant than predicted
+    np.testing.assert_allclose(with_them.groups[:, never], without.groups[:, never], rtol=0.1)
     assert (with_them.groups[:, ::2] != without.groups[:, ::2]).any()
 
 

@@ -82,6 +82,15 @@ def test_deviations_hold_all_of_the_error_but_extrapolation() -> None:
         np.testing.assert_allclose(clicks.deviations(measure, good, old), apart, atol=1e-12)
 
 
+def test_errors_of_extrapolation_are_each_ranker_s_own() -> None:
+    """Two rankers with the same order have all other errors in common: then the level is that of a single interval."""
+    for depth, shared in ((4, False), (8, True)):  # of eight candidates
+        world = simulated(queries=30, sessions=3000, depth=depth)
+        several = by_clicks(world, {"good": world.good, "twice": 2 * world.good})
+        assert (several["good"].first.difference.errors.extrapolation == 0) == shared
+        assert (several.confidence_each < 0.901) == shared
+
+
 def test_by_labels_each_is_compared_at_the_common_level(world: SimulatedClicks) -> None:
     data, rankers = world.data, {"good": world.good, "bad": world.bad, "also good": 2 * world.good}
     several = cr.compare(rankers, world.bad, data, ["DCG@4", "AP"], names=("", "before"))

@@ -106,7 +106,13 @@ def test_query_texts_stand_for_ids(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("to", "query", "said"),
-    [("trec", "red shoes", "'red shoes'"), ("quepid", "two\nlines", "line break"), ("workbench", "", "''")],
+    [
+        ("trec", "red shoes", "'red shoes'"),
+        ("trec", "red\tshoes", "spaces"),
+        ("trec", "a\u00a0b", "spaces"),
+        ("quepid", "two\nlines", "line break"),
+        ("workbench", "", "''"),
+    ],
 )
 def test_ids_that_a_format_cannot_hold_leave_no_file(tmp_path: Path, to: Any, query: str, said: str) -> None:
     with pytest.raises(DataError, match=said):

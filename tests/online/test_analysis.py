@@ -281,6 +281,17 @@ def test_few_persons_decide_nothing() -> None:
     assert result.more.pages is None
 
 
+def test_few_persons_of_one_arm_decide_nothing() -> None:
+    rows = [row for row in ab_rows(pages=3000, people=200, lift=0.6) if row["arm"] == "old" or row["user_id"] < "u14"]
+    persons = {arm: len({row["user_id"] for row in rows if row["arm"] == arm}) for arm in ("new", "old")}
+    assert persons["new"] < 30 < persons["old"]
+    result = analyse(table(rows), shares=(persons["new"], persons["old"]))
+    assert result.first.difference.low > 0
+    assert result.first.difference.n == persons["new"]
+    assert result.verdict.decision == "cannot tell"
+    assert f"there are {persons['new']} persons of an arm" in result.verdict.reason
+
+
 def test_the_pages_still_needed_decide() -> None:
     small = analyse(table(interleaved_rows(pages=150, people=90, lift=0.12, seed=3)), margin=0.0)
     assert small.verdict.decision == "cannot tell"

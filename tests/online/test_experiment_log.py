@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from itertools import product
 from typing import Any
 
@@ -83,6 +84,16 @@ def test_a_result_that_its_own_ranker_does_not_list_is_no_draft(drafted: list[Ro
         for row in drafted
     ]
     assert set(analyse(table(rows)).aside) == {"no draft"}
+
+
+def test_ranks_count_from_where_positions_do(drafted: list[Row]) -> None:
+    counted = ("position", "new_rank", "old_rank")
+    from_0 = [{**row, **{name: row[name] and row[name] - 1 for name in counted}} for row in drafted]
+    result, usual = analyse(table(from_0), first_position=0), analyse(table(drafted))
+    assert result.aside == {}
+    for name in ("team credit", "counterfactual credit"):
+        assert result.measures[name].old == pytest.approx(usual.measures[name].old)
+        assert result.measures[name].difference.estimate == pytest.approx(usual.measures[name].difference.estimate)
 
 
 def test_a_coin_that_is_not_fair_is_refused() -> None:
@@ -206,6 +217,10 @@ def test_pages_without_a_time_count_before_the_first_day(drafted: list[Row]) -> 
     assert any(note.startswith("50 pages without a time") for note in result.notes)
     last = list(result.days.values())[-1]
     assert last.difference == result.first.difference
+    day = date(2026, 3, 5)
+    until = analyse(table([row for row in rows if row["timestamp"] is None or row["timestamp"].date() <= day])).first
+    for name in ("estimate", "low", "high", "n"):
+        assert getattr(result.days[day].difference, name) == pytest.approx(getattr(until.difference, name))
 
 
 def test_rows_that_cannot_be_read_are_counted_as_clicks_count_them(drafted: list[Row]) -> None:

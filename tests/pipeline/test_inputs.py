@@ -88,3 +88,18 @@ def test_ratings_are_an_input_of_training_and_of_the_verdict(place: Path) -> Non
     assert not {"audit", "aggregate", "propensities"} & set(changed)
     with pytest.raises(FormatError, match=r"ratings\.file"):
         bench(place, ("[train]", '[ratings]\npeople = ["anna"]\n\n[train]'))
+
+
+def test_a_file_that_goes_during_a_run_is_refused(place: Path) -> None:
+    (place / "logs").mkdir()
+    table = pq.read_table(place / "log.parquet")
+    for name, half in (("1", table.slice(0, 20000)), ("2", table.slice(20000))):
+        pq.write_table(half, place / "logs" / f"{name}.parquet")
+
+    def say(text: str) -> None:
+        if text == "aggregating the log":
+            (place / "logs" / "2.parquet").unlink()
+
+    pipeline = read_pipeline(write_definition(place, [('"log.parquet"', '"logs"')]))
+    with pytest.raises(DataError, match=r"2\.parquet was removed"):
+        run_pipeline(pipeline, say=say)

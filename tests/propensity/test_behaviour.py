@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.stats import chi2, t
 
 from cldrank import ClickTable, RankingDataset
 from cldrank.clicks.simulate import (
@@ -128,6 +128,26 @@ class TestByHand:
                         below, without = below + c * m / (n + m), without + d * n / (n + m)
             assert entry.ratio == pytest.approx(below / without)
             assert entry.low < entry.ratio < entry.high
+
+    def test_intervals_are_clustered_by_query(self) -> None:
+        """People read on after a click in half of the queries, so that the results of a query are alike."""
+        both = [DependentClicks(continuation=share) for share in (0.1, 1.0)]
+        logs = [world(model, 80).draw(8_000, seed=1, contexts=True) for model in both]
+        query = logs[0].candidates.row_queries
+        log = ClickTable.merged([one.where(query[one.row] % 2 == side) for side, one in enumerate(logs)])
+        overall = behaviour(log).overall
+        assert overall is not None
+        below, without = np.zeros((2, 80))
+        for (row, _, _), contexts in counted(log).items():
+            m, d = contexts.get(0, (0, 0))
+            for last_click, (n, c) in contexts.items():
+                if last_click:
+                    below[query[row]] += c * m / (n + m)
+                    without[query[row]] += d * n / (n + m)
+        groups = np.count_nonzero((below > 0) | (without > 0))
+        moved = below / (below.sum() + 0.5) - without / (without.sum() + 0.5)
+        half = t.ppf(0.95, groups - 1) * np.sqrt((moved**2).sum() * groups / (groups - 1))
+        assert np.log(overall.high / overall.low) == pytest.approx(2 * half)
 
     def test_the_test(self) -> None:
         """The statistic of the generalised test, summed over positions, and its degrees of freedom."""

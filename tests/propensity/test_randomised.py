@@ -105,6 +105,13 @@ def test_probabilities_from_the_log(world: Any, tmp_path: Path) -> None:
         logged_probability(path, table)
 
 
+def test_a_cell_of_two_probabilities_has_their_harmonic_mean() -> None:
+    """The mean of 1 / probability is what its impressions count: Σ n / mean is Σ 1 / probability."""
+    log = {"session_id": [1, 2, 3], "query_id": [7] * 3, "doc_id": [5] * 3, "position": [1] * 3, "clicked": [0, 1, 0]}
+    table = pa.table({**log, "propensity": [0.5, 0.25, 0.2]})
+    np.testing.assert_allclose(logged_probability(table, ClickTable.read(table)), 3 / (2 + 4 + 5))
+
+
 @pytest.mark.parametrize(
     ("chance", "message"), [(None, "needs the probability"), ("short", r"\(1,\)"), (1.5, "probability 1.5")]
 )

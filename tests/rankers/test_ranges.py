@@ -68,6 +68,16 @@ def test_a_feature_in_another_unit_is_warned_of_by_name_and_range(factor: float,
     assert len(heard) == 1
 
 
+@pytest.mark.parametrize("value", [-400.0, 500.0])
+def test_values_far_on_either_side_are_told(value: float) -> None:
+    watch = RangeWatch(["a"], np.array([[0], [20]], np.float32))
+    watch.look(np.array([[10.0], [value]]))
+    assert list(watch.differences()) == ["a"]
+    watch.forget()
+    watch.look(np.array([[10.0], [value / 3]]))
+    assert watch.differences() == {}
+
+
 def test_missing_and_constant_features_say_nothing() -> None:
     table = np.full((2000, 2), np.nan, np.float32)
     table[:, 1] = 3.0

@@ -40,6 +40,15 @@ def test_processes_and_threads_are_as_many_as_asked_for() -> None:
     assert {threads for _, threads in results} == {"3"}
 
 
+def test_the_threads_of_this_process_stay_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    before = dict(os.environ)
+    with Processes(eval, 1, 2) as processes:
+        assert [done.result for done in processes.run(["__import__('os').environ['OMP_NUM_THREADS']"])] == ["2"]
+    assert dict(os.environ) == before
+
+
 ENDLESS = "(__import__('pathlib').Path('begun').touch(), __import__('threading').Event().wait())"
 
 

@@ -17,7 +17,7 @@ from cldrank.files import holding
 from cldrank.measures import Interval
 from cldrank.methods import CLD, IPS, AffineIPS, CLDPair, Naive, PolicyAwareIPS
 from cldrank.models import MLP, Linear, Run
-from cldrank.propensity import AffineClicks
+from cldrank.propensity import AffineClicks, Propensities
 from cldrank.tuning import Range, search, tune
 from cldrank.tuning.judges import mean_of, split_clicks
 from cldrank.tuning.search import Trial, best_first, leads_of
@@ -146,6 +146,18 @@ def test_what_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=message):
             tune(changed, *other, trials=1, folder=tmp_path)
+    fewer = SCENE._replace(clicks=SCENE.clicks.where(SCENE.clicks.position < 3))
+    flatter = SCENE._replace(propensities=Propensities.power(0.5, len(SCENE.propensities)))
+    settings: dict[str, Any]
+    for name, other, settings in (
+        ("seed", SCENE, {"seed": 1}),
+        ("validation", SCENE, {"validation": 0.4}),
+        ("space", SCENE, {"space": {"l2": [0.1, 0.2]}}),
+        ("clicks", fewer, {}),
+        ("propensities", flatter, {}),
+    ):
+        with pytest.raises(UsageError, match=f"differ in the {name}"):
+            tune(IPS(), *other, **settings, trials=1, folder=tmp_path)
 
 
 def test_a_value_out_of_bounds_is_refused_before_any_trial() -> None:

@@ -235,8 +235,8 @@ class ClickEstimator:
 
         weights = self.weights(measure, new, old)
         estimate, never_shown = value(self.log, self.relevance), self.never_shown & (weights != 0)
-        doubt = float(np.abs(weights * self.relevance) @ self.log.doubt)
-        sampled, curve = estimate.error(self.n_queries), float(np.hypot(self._curve_error(measure, new, old), doubt))
+        curve = float(np.hypot(self._curve_error(measure, new, old), self.doubt_error(weights)))
+        sampled = estimate.error(self.n_queries)
         fit = self._fit_error(lambda relevance: value(self.log, relevance))
         worst, best = (
             self._bound(value, np.where(never_shown, np.where(weights > 0, good, 1 - good), np.nan), curve)
@@ -268,9 +268,10 @@ class ClickEstimator:
         return float(np.sqrt(self.model.variance(np.array([value(relevance).value for relevance in relevances]))))
 
     def deviations(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None = None) -> Floats:
-        """How far each query, drawn curve and fit moves a measure, or a difference: the squares add up to its variance.
+        """How far each query, drawn curve and fit moves a measure, or a difference: the squares add up to their variance.
 
-        Products with those of another measure add up to the covariance.
+        Products with those of another measure add up to the covariance. The errors of extrapolation and of doubt come
+        on top.
         """
         n, model = self.n_queries, self.model
         queries = np.sqrt((n - 1) / n) * self.value(measure, new, old).influence
@@ -288,6 +289,10 @@ class ClickEstimator:
         if self.model is None or not self.estimator.uses_model:
             return 0.0
         return self.model.off(np.where(self.never_shown, weights, 0.0))
+
+    def doubt_error(self, weights: Floats) -> float:
+        """How far a sum with some weights may be off, since a click changes what people examine below it."""
+        return float(np.abs(weights * self.relevance) @ self.log.doubt)
 
     def _curve_error(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None) -> float:
         """The standard error that the curve brings."""

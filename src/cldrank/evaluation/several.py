@@ -152,7 +152,8 @@ def several_by_clicks(
     last = judge.order(old, name)
     clicks, reason = judge.learned
     moved = np.stack([clicks.deviations(first, order, last) for order in orders.values()])
-    off = [clicks.extrapolation_error(clicks.weights(first, order, last)) for order in orders.values()]
+    weights = [clicks.weights(first, order, last) for order in orders.values()]
+    off = [np.hypot(clicks.extrapolation_error(each), clicks.doubt_error(each)) for each in weights]
     moved = np.hstack([moved, np.diag(off)])  # nothing is known of how rankers share it, so it counts as their own
     confidence = clicks.confidence
     each = _confidence_of_each(moved, confidence, max(clicks.n_queries - 1, 1), clicks.seed)

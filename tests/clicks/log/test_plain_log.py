@@ -82,6 +82,11 @@ class TestExcluding:
         result = aggregate(write_parquet(tmp_path / "log.parquet", [*people, *bot]), exclude_bots=True)
         assert result.account.rejected == {"bot": 500}
         assert result.clicks.impressions.sum() == len(people)
+        faulty = [{**row, "user_id": "u7", "position": None, "clicked": 0} for row in bot]
+        path = write_parquet(tmp_path / "log.parquet", [*people, *faulty])
+        result = aggregate(path, exclude_bots=True, max_rejected=1)
+        assert result.account.rejected == {"null key": 500}  # rows that are wrong make nobody a bot
+        assert result.clicks.impressions.sum() == len(people)
 
     def test_a_click_rate_far_above_the_upper_quartile_is_no_human_one(self) -> None:
         counts = {"pages": [10] * 40, "impressions": [1000] * 40, "clicks": [100] * 20 + [140] * 20}

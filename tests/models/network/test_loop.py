@@ -68,6 +68,13 @@ def test_batches_of_an_epoch_are_shuffled_anew_and_hold_each_list_once(monkeypat
 # -- learning ------------------------------------------------------------------------------------------------------
 
 
+def test_weight_decay_shrinks_weights_and_leaves_biases() -> None:
+    method = small_pair(l2=1000.0, learning_rate=1e-3, dropout=0.0, epochs=10, batch_queries=4, validation=0.0)
+    _, arrays = method.fit(*GIVEN).ranker_.to_state()
+    assert np.abs(arrays["0.weight"]).max() < 1e-6
+    assert np.abs(arrays["0.bias"]).max() > 1e-3
+
+
 def test_a_network_that_knows_nothing_loses_log_2(monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses are divided by the preference there is, so -log σ(0) = log 2 is where all begin."""
     nothing: Any = torch.nn.Sequential(torch.nn.Linear(3, 1))
