@@ -182,6 +182,7 @@ def test_the_check_learns_from_the_upper_positions_alone(depth: int, n_hidden: i
     assert 0.3 < model.hidden.predicted < 0.4  # by the third and the fourth fit
     log = world.log
     predicted = np.where(np.isin(log.queries, log.queries[spy.learned[2]]), 0.4, 0.3)  # by the fit that left it out
+    predicted *= query_factors(log, predicted, log.seen & ~lowest)[log.queries]
     missed = np.where(lowest, log.excess_clicks - log.exposure * predicted, 0.0)
     by_query = np.bincount(log.queries, missed)
     assert model.hidden.error == pytest.approx(np.sqrt((by_query**2).sum()) / exposure)

@@ -268,7 +268,7 @@ class ClickEstimator:
         return float(np.sqrt(self.model.variance(np.array([value(relevance).value for relevance in relevances]))))
 
     def deviations(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None = None) -> Floats:
-        """How far each query, drawn curve and fit moves a measure, or a difference: the squares add up to their variance.
+        """How far each query, drawn curve and fit moves a measure, or a difference: squares add up to their variance.
 
         Products with those of another measure add up to the covariance. The errors of extrapolation and of doubt come
         on top.
