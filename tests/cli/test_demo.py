@@ -92,6 +92,9 @@ def test_the_page_leads_to_all_pages(told: Told, tmp_path: Path) -> None:
     assert all((told.folder / address).is_file() for address in page.addresses)
     assert "synthetic" in text
     assert all(step.title in page.texts for step in steps)
+    results = [line for line in told.printed.splitlines() if line.startswith(demo._RESULTS)]
+    assert len(results) == 4  # two verdicts, each with its numbers
+    assert set(results) <= {*page.texts}
     assert f"{Path('demo', 'report.html')}\n" in told.printed
     cut = cut_on_a_phone(text, tmp_path)
     assert all(name.startswith("CODE") for name in cut.pop("outside", []))  # what was printed, in a box that scrolls

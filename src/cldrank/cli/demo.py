@@ -24,6 +24,7 @@ from cldrank.files import make_folder, save_text
 DEVICES = {"phone": 1.4, "desktop": 0.7}  # how fast examination falls: (1/position)^eta
 _MARK = ".cldrank-demo"  # says that all files here are a demo's
 _STOPPED = 130
+_RESULTS = ("DCG@10 differs by", "Team credit per page is", "Verdict: ")  # lines that the page shows in the open
 
 
 class Step(NamedTuple):
@@ -169,7 +170,7 @@ def typed(command: str) -> str:
 
 
 def demo_page(out: Path, printed: Mapping[Step, str]) -> str:
-    """The page: what each step is for and printed, links to the pages that it left, and the curves."""
+    """The page: what each step is for, what came of it and what it printed, links to its pages, and the curves."""
     from cldrank import documents as doc
     from cldrank.propensity import Propensities, SegmentPropensities
     from cldrank.propensity.curve_document import curve_figure
@@ -181,6 +182,8 @@ def demo_page(out: Path, printed: Mapping[Step, str]) -> str:
     for step, text in printed.items():
         blocks += [doc.Heading(step.title), doc.Paragraph([step.why])]
         blocks += [doc.Panels((figure,), columns=1)] if step.title == "Propensities" else []
+        results = [line for line in text.splitlines() if line.startswith(_RESULTS)]
+        blocks += [doc.Paragraph([line]) for line in results]
         blocks += [doc.Paragraph([doc.Link(page, page)]) for page in step.pages]
         blocks.append(doc.Details("Commands, and what they printed", [doc.Code(text.strip(), "console")]))
     about = "What `cldrank demo` did; all data are synthetic and measure nothing of the real world."
