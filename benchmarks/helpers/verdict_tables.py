@@ -125,7 +125,7 @@ def summary(logs: JudgedLogs, by: Sequence[str]) -> str:
 def save_tables(paths: Iterable[Path], before: Iterable[Path], folder: Path) -> None:
     """The tables of the documentation, as CSV: today's verdicts, and those of an earlier version."""
     now, then = JudgedLogs(paths), JudgedLogs(before)
-    heads = ["verdicts", "coverage", "before", "cells below .85", "before", "decided", "before", "false", "before"]
+    heads = ["verdicts", "before", "coverage", "before", "decided", "before", "false", "before"]
     for name, by in _SAVED.items():
         earlier = sums(then, by)
         with (folder / f"calibration-{name}.csv").open("w", newline="") as file:
@@ -135,9 +135,9 @@ def save_tables(paths: Iterable[Path], before: Iterable[Path], folder: Path) -> 
                 old = earlier.get(names)
                 pairs = [
                     (getattr(each, part), "" if old is None else getattr(old, part))
-                    for part in ("coverage", "few", "decided", "false")
+                    for part in ("verdicts", "coverage", "decided", "false")
                 ]
-                write([*names, each.verdicts, *itertools.chain.from_iterable(pairs)])
+                write([*names, *itertools.chain.from_iterable(pairs)])
 
 
 _SAVED = {"behaviour": ("behaviour", "sessions"), "pairs": ("pair",), "worlds": ("world", "logging")}
