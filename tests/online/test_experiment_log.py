@@ -51,10 +51,10 @@ def test_a_page_with_a_result_of_no_team_is_set_aside(drafted: list[Row], team: 
     assert analyse(changed(drafted, 10, team=team), max_rejected=0.2).aside == {"no team": 30}
 
 
-def test_cells_of_an_experiment_are_told_that_they_hold_no_pages(drafted: list[Row], tmp_path: Path) -> None:
-    cells = ClickTable.read(table([{**row, "team": None} for row in drafted]).drop_columns("team"))
+def test_cells_are_refused_since_they_do_not_know_pages(drafted: list[Row], tmp_path: Path) -> None:
+    cells = ClickTable.read(table(drafted).drop_columns("team"))
     cells.save(tmp_path / "cells.parquet")
-    with pytest.raises(UsageError, match=r"cells\.parquet .* no pages"):
+    with pytest.raises(UsageError, match=r"cells\.parquet .* do not know pages"):
         analyse(tmp_path / "cells.parquet")
 
 

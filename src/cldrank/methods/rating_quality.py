@@ -85,8 +85,8 @@ class Agreement:
         if self.is_used:
             return f"{rated}; they agree with clicks: {numbers}"
         if measured.high < CHANCE:
-            unused = "so their ratings are not used; is the scale reversed?"
-            return f"{rated}; they disagree with clicks: {numbers}, {unused}"
+            asked = "they disagree with clicks (is the scale reversed?)"
+            return f"{rated}; {asked}: {numbers}, so their ratings are not used"
         return f"{rated}; they do not agree with clicks beyond chance: {numbers}, so their ratings are not used"
 
     def as_dict(self) -> dict[str, Any]:
