@@ -89,7 +89,7 @@ class TestPropensities:
         made = logs()
         result = audit(made.add(2000, made.shuffled, propensity=chance).write())
         told = [finding for finding in result.verdict.findings if "column of propensities" in finding.found]
-        assert [("--method logged" in finding.advice, "logged cannot" in finding.found) for finding in told] == [
+        assert [("--method logged" in finding.advice, "`logged` cannot" in finding.found) for finding in told] == [
             (advised, not advised)
         ]
         assert ("logged" in possible(result)) == advised
@@ -142,7 +142,10 @@ class TestAmounts:
         result = audit(made.write())
         assert result.verdict.severity == "blocking"
         assert "is below 1 in 15 rows, such as '-1'" in result.verdict.sentence
-        assert not {"clicks", "bots"} & set(topics(result))
+        assert not {"clicks", "bots", "selection"} & set(topics(result))
+        documents = [f"d{i}" for i in range(12)]
+        features = RankingDataset.from_arrays(np.zeros((12, 1)), np.zeros(12), doc_ids=documents)
+        assert "selection" not in topics(audit(made.folder / "log.parquet", features))
         assert result.facts.by_position == ()
         json.dumps(result.as_dict(), allow_nan=False)
         assert "<svg" in result.to_html()

@@ -104,6 +104,17 @@ def test_a_bad_line_of_qrels_is_named(data: cr.RankingDataset, tmp_path: Path) -
         cr.load_ratings(tmp_path / "missing.csv", data)
 
 
+def test_a_rating_in_words_is_named_with_its_line(data: cr.RankingDataset, tmp_path: Path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text('query_id,doc_id,rating,why\na,1,3,"two\nlines"\na,2,,\n\nb,1,good,\n')
+    with pytest.raises(FormatError, match="'good'.*or leave it empty") as refused:
+        cr.load_ratings(path, data)
+    assert (refused.value.path, refused.value.line) == (str(path), 6)
+    assert "columns" not in str(refused.value)
+    with pytest.raises(FormatError, match="rating"):
+        cr.load_ratings(frame(("a", 1, "good"), ("a", 2, "bad")), data)
+
+
 def test_ratings_stay_beside_clicks(data: cr.RankingDataset) -> None:
     shown = {"position": [1, 2, 1, 0], "impressions": [5, 5, 5, 0], "clicks": [1, 0, 1, 0]}
     clicks = cr.ClickTable.from_arrays(data, **shown).rated(RATED)

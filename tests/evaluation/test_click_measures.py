@@ -64,3 +64,9 @@ def test_refusals(given: Any, message: str) -> None:
 def test_a_measure_is_one_of_two() -> None:
     with pytest.raises(UsageError, match="`kind`"):
         ClickMeasure("dcg", 3)
+
+
+def test_an_unknown_measure_is_told_those_of_clicks() -> None:
+    with pytest.raises(UsageError, match="'foo' .* DCG@k and Clicks@k") as refused:
+        parse_click_measures("foo", 5)
+    assert "RR" not in str(refused.value)

@@ -13,8 +13,9 @@ from browser import Checked, cut_on_a_phone
 
 import cldrank as cr
 from cldrank.documents import Figure
-from cldrank.evaluation import ClickComparison
+from cldrank.evaluation import ClickComparison, SeveralComparisons
 from cldrank.evaluation.click_results import WayToSettle
+from cldrank.measures import Interval
 
 EVIL = "<script>alert('x')</script>&\"'"
 
@@ -127,6 +128,31 @@ class TestPage:
         even = replace(result.never_shown.break_even, **dict(zip(("estimate", "low", "high"), ends, strict=True)))  # type: ignore[type-var]
         page = replace(result, never_shown=replace(result.never_shown, break_even=even)).to_html()
         assert [words for words in ("even if all", "even if none", "Clicks do not tell") if words in page] == [said]
+
+    @pytest.mark.parametrize(
+        ("predicted", "said"),
+        [(0.23, "too high by 6 points"), (0.1, "too low by 7 points"), (0.144, "within its error")],
+    )
+    def test_the_check_of_the_model_says_by_how_much_it_misses(
+        self, result: ClickComparison, predicted: float, said: str
+    ) -> None:
+        observed = Interval(0.17, 0.14, 0.2, 0.9, 60)
+        checked = replace(result.never_shown, hidden_predicted=predicted, hidden_observed=observed)
+        assert f"the prediction is {said}." in replace(result, never_shown=checked).to_html()
+
+    @pytest.mark.parametrize("decision", ["better", "cannot tell"])
+    def test_an_open_verdict_names_the_commands(self, result: ClickComparison, decision: Any) -> None:
+        judged = with_ways(replace(result, verdict=replace(result.verdict, decision=decision)))
+        several = SeveralComparisons(
+            data="", synthetic=False, old="production", measure=judged.first.measure, confidence=0.9,
+            confidence_each=0.9, comparisons={"new": judged}, decisions={"new": decision}, try_first="new",
+            not_told_apart=(),
+        )  # fmt: skip
+        for text in (judged.to_html(), str(judged), several.to_html()):
+            assert ("cldrank online interleave" in text) == (decision == "cannot tell")
+        assert ("--ratings FILE" in str(judged)) == (decision == "cannot tell")
+        unplanned = replace(judged, settling=(WayToSettle("interleaving test", None, "no"),))
+        assert "cldrank online interleave" not in str(unplanned)
 
     def test_nothing_is_cut_on_a_phone(self, result: ClickComparison, tmp_path: Path) -> None:
         assert cut_on_a_phone(with_ways(result).to_html(), tmp_path) == {}

@@ -55,6 +55,16 @@ def test_ratings_by_chance_are_not_used() -> None:
     assert agreement("people", few, examined(relevance, random)).concordance is None
 
 
+@pytest.mark.parametrize("reversed_scale", [True, False])
+def test_ratings_that_disagree_with_clicks_are_asked_about_their_scale(reversed_scale: bool) -> None:
+    random, relevance, ratings = world(2.0)
+    told = agreement("machines", -ratings if reversed_scale else ratings, examined(relevance, random))
+    assert told.is_used == (not reversed_scale)
+    assert ("disagree with clicks" in str(told), "scale reversed?" in str(told)) == (reversed_scale, reversed_scale)
+    by_chance = agreement("machines", random.normal(size=400), examined(relevance, random))
+    assert "scale" not in str(by_chance)
+
+
 def test_people_come_before_machines_each_by_its_own_calibration() -> None:
     random, relevance, _ = world(0.0)
     data = cr.RankingDataset.from_arrays(np.zeros((400, 1)), np.arange(400) // 4)

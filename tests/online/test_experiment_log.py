@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import date
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,9 @@ from experiment_logs import Row, ab_rows, interleaved_rows, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cldrank.errors import DataError
+from cldrank.auditing import audit
+from cldrank.clicks.table import ClickTable
+from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.online import analyse, interleave
 
 
@@ -42,9 +46,27 @@ def test_a_page_with_a_result_of_no_team_is_set_aside(drafted: list[Row], team: 
     result = analyse(changed(drafted, 30, team=team))
     assert (result.aside, result.pages[""]) == ({"no team": 10}, 290)
     assert f"Sides that the experiment does not have: 10 rows of {team or 'no side'}." in result.notes
-    with pytest.raises(DataError, match="30 of 300 pages"):
+    with pytest.raises(DataError, match=r"30 of 300 pages.* does not have\. Sides that .*\. Such a log"):
         analyse(changed(drafted, 10, team=team))
     assert analyse(changed(drafted, 10, team=team), max_rejected=0.2).aside == {"no team": 30}
+
+
+def test_cells_are_refused_since_they_do_not_know_pages(drafted: list[Row], tmp_path: Path) -> None:
+    cells = ClickTable.read(table(drafted).drop_columns("team"))
+    cells.save(tmp_path / "cells.parquet")
+    with pytest.raises(UsageError, match=r"cells\.parquet .* do not know pages"):
+        analyse(tmp_path / "cells.parquet")
+
+
+def test_who_reads_clicks_from_the_log_is_warned_and_who_analyses_it_is_not(drafted: list[Row]) -> None:
+    log = table(drafted)
+    for read in (ClickTable.read, audit):
+        with pytest.warns(CldrankWarning, match=r"column team.*name the old ranker") as warned:
+            read(log)
+        assert len(warned) == 1
+    with warnings.catch_warnings(action="error"):
+        analyse(log)
+        ClickTable.read(log.drop_columns("team"))
 
 
 def _is_draft(teams: tuple[str, ...]) -> bool:

@@ -149,6 +149,8 @@ def _surfaces(facts: AuditFacts) -> Iterator[Finding]:
 
 def _candidates(facts: AuditFacts) -> Iterator[Finding]:
     queries = facts.queries
+    if not queries.searched:
+        return
     if queries.never_shown is None or queries.candidates is None:
         sentence = f"How many candidates were never shown is unknown; {queries.shown:,} were."
         advice = "Give the candidates with `dataset`, to see how many were never shown."
@@ -210,9 +212,9 @@ def _propensities(facts: AuditFacts) -> Iterator[Finding]:
         yield Finding("propensities", "ok", f"{moving}; {best.reason}.", advice)
     logged = next((need for need in facts.requirements if need.estimator == "logged"), None)
     if logged is not None and facts.log is not None and "propensity" in facts.log.columns:
-        can = f"{'and logged can' if logged.met else 'but logged cannot'} use it: {logged.reason}"
+        can = f"{'and' if logged.met else 'but'} the estimator `logged` {'can' if logged.met else 'cannot'} use it"
         advice = f"Use it with {_named(logged)}, if it is the probability of being shown at that position."
-        sentence = f"The log has a column of propensities, {can}."
+        sentence = f"The log has a column of propensities, {can}: {logged.reason}."
         yield Finding("propensities", "note", sentence, advice if logged.met else "")
 
 

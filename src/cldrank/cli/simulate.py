@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import field
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from cldrank.cli import options
 from cldrank.cli.commands import Option, argument, built, choice, declared, option, option_of, options_of
 from cldrank.cli.option_names import dashed
 from cldrank.cli.output import console, counting, print_json, print_table, print_title, say, working
-from cldrank.errors import UsageError
+from cldrank.errors import CldrankWarning, UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -126,7 +127,8 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         test = SimulatedTest(simulation, new, self.kind, self.people)
         with counting("sessions", count) as report:
             test.save(log, count, seed=self.seed, progress=report)
-        cells = ClickTable.read(log, simulation.dataset)
+        with warnings.catch_warnings(action="ignore", category=CldrankWarning):  # who asks for it knows what it mixes
+            cells = ClickTable.read(log, simulation.dataset)
         if self.out is not None:
             cells.save(self.out)
         return cells

@@ -27,12 +27,12 @@ from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
 from cldrank.clicks.cells_file import added_cells, is_cells
 from cldrank.clicks.contexts import LAST_CLICK
-from cldrank.clicks.log.layout import DEEPEST, KEYS, OPTIONAL, SEGMENT, LogLayout
+from cldrank.clicks.log.layout import DEEPEST, KEYS, OPTIONAL, SEGMENT, TEAM, LogLayout
 from cldrank.clicks.log.log_files import LogFile, counted_before, log_files
 from cldrank.clicks.log.plain_log import Log, Times, only_query, open_log, querying
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankError, DataError, UsageError
+from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError, warn
 from cldrank.tables import Engine, Relation, connect, is_frame, table_files
 
 __all__ = ["Account", "Aggregation", "TooManyRejectsError", "aggregate"]
@@ -245,14 +245,16 @@ def aggregate(
     return replace(result, left_out=tuple(known.values()))
 
 
-def log_source(paths: Any) -> tuple[Any, dict[Path, LogFile]]:
-    """The files of a log and what is known of each by its content, or its frame; files of cells are refused."""
+def log_source(
+    paths: Any, cells: str = "cells already, not a log; add cells to others with ClickTable.merge"
+) -> tuple[Any, dict[Path, LogFile]]:
+    """The files of a log and what is known of each by its content, or its frame; what holds `cells` is refused."""
     if is_frame(paths):
         return paths, {}
     files = table_files(paths, what="log")
     for part in (file.path for file in files):
         if is_cells(part):
-            raise UsageError(f"{part} holds cells already, not a log; add cells to others with ClickTable.merge.")
+            raise UsageError(f"{part} holds {cells}.")
     return files, log_files(files)
 
 
@@ -270,6 +272,13 @@ def aggregate_any(
     if layout.one_query and dataset is not None:
         layout = replace(layout, one_query=only_query(dataset.query_ids))
     log = open_log(source, engine, layout)
+    if log.interleaved:
+        warn(
+            CldrankWarning(
+                f'{log.table.where}: this log is of an experiment (column {TEAM}): "production", the order of the log, '
+                "is a mixture of both rankers; name the old ranker or its scores instead."
+            )
+        )
     times = Times("", 0, ())
     with querying(engine, log.table.where):
         if days:

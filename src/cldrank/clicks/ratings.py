@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._typing import Floats, IntArray
+from cldrank.arguments import shortened
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import read_blocks
-from cldrank.data.table_rows import TablePart, file_part, frame_part, id_texts, numbers_of
+from cldrank.data.table_rows import NotANumberError, TablePart, file_part, frame_part, id_texts, numbers_of
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.tables import Role, is_frame, resolve_columns
-from cldrank.tables.sources import known_format, refuse_own
+from cldrank.tables.sources import csv_line, known_format, refuse_own
 from cldrank.wording import count, kind_of, listed
 
 _ROLES = (Role("query_id", required=True), Role("doc_id", required=True), Role("rating", required=True), Role("rater"))
@@ -206,15 +207,19 @@ def _from_table(part: TablePart, columns: Mapping[str, str] | None) -> _Columns:
         columns = _QUEPID
     roles = resolve_columns(names, columns, _ROLES, str(part.where))
     rating = roles.pop("rating")
-    part.check(roles.values(), [rating])
+    part.check(roles.values(), [rating], advice="; write ratings as numbers")
     texts: dict[str, list[str]] = {role: [] for role in roles}
     values: list[NDArray[Any]] = [np.zeros(0)]
     row = 0
-    for batch in part.read(list(roles.values()), [rating], _ROWS):
-        for (role, column), cells in zip(roles.items(), batch.columns, strict=False):
-            texts[role] += id_texts(cells, column, part, row)
-        values.append(numbers_of(batch.columns[-1]))
-        row += len(batch)
+    try:
+        for batch in part.read(list(roles.values()), [rating], _ROWS):
+            for (role, column), cells in zip(roles.items(), batch.columns, strict=False):
+                texts[role] += id_texts(cells, column, part, row)
+            values.append(numbers_of(batch.columns[-1]))
+            row += len(batch)
+    except NotANumberError as error:
+        problem = f"the rating is {shortened(error.value)}, not a number; write numbers, or leave it empty."
+        raise FormatError(problem, path=error.path, line=csv_line(Path(error.path), error.row)) from None
     raters = texts.get("rater", [""] * row)
     return texts["query_id"], texts["doc_id"], raters, np.concatenate(values).astype(np.float64)
 

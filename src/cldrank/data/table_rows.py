@@ -85,6 +85,19 @@ class TablePart:
                 raise self.refused(f"column {column!r} holds {kind}, not numbers{advice}.")
 
 
+class NotANumberError(FormatError):
+    """A cell of a column of numbers that is none.
+
+    row     counted from 0
+    value   what stands there
+    """
+
+    def __init__(self, path: Path, column: str, row: int, value: str) -> None:
+        problem = f"column {column!r} is {shortened(value)} in row {row} (counted from 0), which is not a number"
+        super().__init__(f"{problem}; {_OF_TEXTS}.", path=path)
+        self.row, self.value = row, value
+
+
 # -- parts ---------------------------------------------------------------------------------------------------------
 
 
@@ -144,11 +157,7 @@ def _csv_part(path: Path) -> TablePart:
                 if wrong is None:
                     raise
                 column = names[int(wrong[1])]
-                row, value = _first_not_a_number(path, parsing, column)
-                problem = (
-                    f"column {column!r} is {shortened(value)} in row {row} (counted from 0), which is not a number"
-                )
-                raise FormatError(f"{problem}; {_OF_TEXTS}.", path=path) from None
+                raise NotANumberError(path, column, *_first_not_a_number(path, parsing, column)) from None
 
     return TablePart(path, pa.schema([(name, pa.large_string()) for name in names]), read, is_text=True)
 

@@ -95,7 +95,10 @@ def _parsed(text: Any, k: int) -> ClickMeasure:
     if form is not None:
         kind = next(kind for kind in _KINDS if kind.casefold() == form[1].casefold())
         return ClickMeasure(kind, k if form[2] is None else int(form[2]))
-    measure = parse(text)
+    try:
+        measure = parse(text)
+    except UsageError:
+        raise UsageError(f"{shortened(text)} is no measure that clicks estimate; those are {_KNOWN}.") from None
     if isinstance(measure, NDCG):
         raise UsageError(f"{measure}: clicks cannot tell the best possible order; use DCG@k.")
     raise UsageError(f"{measure} cannot be estimated from clicks; {_KNOWN} can. For {measure}, labels are needed.")

@@ -23,6 +23,7 @@ from cldrank.wording import with_article
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 MORE = "more of this log"
+INTERLEAVING = "interleaving test"
 ONLINE_CONFIDENCE = 0.95  # of the intervals by which an experiment is judged, all looks together
 _POWER_IN_LOOKS = 0.66  # standard errors beyond its reach, for 80% power in 20 looks: simulated random walks
 _FEWEST_PAGES = 30  # whose mean can be taken to be normal
@@ -190,7 +191,7 @@ def _interleaving_test(plan: _Plan) -> WayToSettle:
         mean, variance, per_click = expected_credit(plan.log, plan.pages, relevance)
         return _Effect(mean, abs(per_click) * plan.smallest, variance)
 
-    return plan.online_test("interleaving test", "for each page both rankers pick results in turn (team draft)", effect)
+    return plan.online_test(INTERLEAVING, "for each page both rankers pick results in turn (team draft)", effect)
 
 
 def _more_pages(plan: _Plan) -> WayToSettle:

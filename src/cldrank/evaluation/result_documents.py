@@ -20,7 +20,7 @@ from cldrank.documents import (
 from cldrank.documents.numbers import minus, percent, span
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, data_label
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, NeverShown
-from cldrank.evaluation.experiment_planning import say_way
+from cldrank.evaluation.experiment_planning import INTERLEAVING, say_way
 from cldrank.evaluation.intervals import ClickEstimate
 from cldrank.measures import Interval
 from cldrank.propensity.behaviour import Behaviour
@@ -39,7 +39,10 @@ _MADE_OF_IT = {  # what a verdict makes of how people behave after a click
 }
 _RATE = (
     "Ratings of these results, by people or a language model, would say more about what was never shown: give them "
-    "beside the clicks."
+    "beside the clicks, with `--ratings FILE` or, in Python, `ratings=`."
+)
+_INTERLEAVE = (
+    "Pages for an interleaving test come from `cldrank serve NEW --against OLD` or `cldrank online interleave`."
 )
 JudgedByClicks = ClickComparison | ClickEvaluation
 ASSUMED = (
@@ -124,11 +127,18 @@ def verdict_document(result: ClickComparison) -> Document:
     for way in result.settling:
         about = "" if way.pages is None else f" {_sentence(way.about)}."
         blocks.append(prose(f"{say_way(way, verdict.settling)}{about}"))
+    blocks += how_to_interleave(result)
     if verdict.is_open and result.ratings is None and result.never_shown.results:
         blocks.append(prose(_RATE))
     blocks += [Heading("When this must not be trusted"), prose(ASSUMED)]
     footer = [f"Intervals cover {confidence:.0%}; the share that lies beyond either end is half of the rest."]
     return Document(_title(result), blocks, [source(result)], footer)
+
+
+def how_to_interleave(result: ClickComparison) -> Iterator[Block]:
+    """The commands that make interleaved pages, where these would settle an open verdict."""
+    if result.verdict.is_open and any(way.name == INTERLEAVING and way.pages is not None for way in result.settling):
+        yield prose(_INTERLEAVE)
 
 
 def ratings_blocks(result: JudgedByClicks) -> Iterator[Block]:
@@ -282,10 +292,21 @@ def _model_words(never_shown: NeverShown) -> str:
         return f"There is no model of them: {never_shown.without_model}"
     if never_shown.hidden_predicted is None or never_shown.hidden_observed is None:
         return "The model could not be checked on results that were hidden from it."
+    predicted, observed = never_shown.hidden_predicted, never_shown.hidden_observed
     return (
         f"Check of the model: results of the lowest positions were hidden from it; it predicts a relevance of "
-        f"{never_shown.hidden_predicted:.0%} for them, and clicks say {_percent_range(never_shown.hidden_observed)}."
+        f"{predicted:.0%} for them, and clicks say {_percent_range(observed)}; the prediction is "
+        f"{_missed_words(predicted, observed)}."
     )
+
+
+def _missed_words(predicted: float, observed: Interval) -> str:
+    """By how much a prediction misses an interval, in points of what is shown of both."""
+    if observed.low <= predicted <= observed.high:
+        return "within its error"
+    points = abs(round(100 * predicted) - round(100 * observed.estimate))
+    by = count(points, "point") if points else "less than a point"
+    return f"too {'high' if predicted > observed.high else 'low'} by {by}"
 
 
 def _permutation_words(result: ClickComparison) -> str:

@@ -13,6 +13,7 @@ from cldrank.evaluation.result_documents import (
     ASSUMED,
     TONES,
     behaviour_words,
+    how_to_interleave,
     ratings_blocks,
     signed,
     source,
@@ -119,5 +120,6 @@ def _what_next(result: SeveralComparisons, by_clicks: dict[str, ClickComparison]
         yield Heading(f"What would {verb} it for {result.try_first}, with 80% power")
         for way in pair.settling:
             yield Paragraph([minus(say_way(way, verb))])
+        yield from how_to_interleave(pair)
     yield Heading("When this must not be trusted")
     yield Paragraph(ASSUMED)

@@ -84,6 +84,9 @@ class Agreement:
         numbers = f"concordance {measured.estimate:.2f} ({measured.low:.2f} to {measured.high:.2f})"
         if self.is_used:
             return f"{rated}; they agree with clicks: {numbers}"
+        if measured.high < CHANCE:
+            asked = "they disagree with clicks (is the scale reversed?)"
+            return f"{rated}; {asked}: {numbers}, so their ratings are not used"
         return f"{rated}; they do not agree with clicks beyond chance: {numbers}, so their ratings are not used"
 
     def as_dict(self) -> dict[str, Any]:

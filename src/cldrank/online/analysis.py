@@ -285,10 +285,10 @@ def _check_account(sums: ExperimentSums, most: float, where: str) -> None:
         ("pages", aside, used + aside, [PAGE_REASONS[why] for why in sums.aside]),
     ):
         if wrong > most * whole:
-            why = some([*reasons, *(note.rstrip(".") for note in sums.notes)])
+            why = " ".join([f"{some(reasons)}.", *sums.notes])
             raise DataError(
                 f"{where}: {wrong:,} of {whole:,.0f} {what} had to be set aside, more than the {most:.1%} allowed: "
-                f"{why}. Such a log is read or written wrongly; if the rest is enough, raise `max_rejected`."
+                f"{why} Such a log is read or written wrongly; if the rest is enough, raise `max_rejected`."
             )
 
 

@@ -37,6 +37,7 @@ DEEPEST_READ = 62  # a number has a bit for each position
 _BIT = "(1::BIGINT << CAST(position - 1 AS INTEGER))"
 _EVEN = 0x1555555555555555  # every second bit
 _MOST_NAMES = 5
+_NO_PAGES = "cells, which do not know pages; give the log itself"
 _NAMELESS = "no name"  # the experiment of rows that name none
 _AGREED = "bit_count(both_bits)"  # results from the top that belong to both
 _DRAFTED = f"""(
@@ -116,7 +117,7 @@ def experiment_sums(
     before: Any = None,
 ) -> ExperimentSums:
     """Read the log of an experiment; refused where it cannot be one."""
-    log = open_log(log_source(source)[0], engine, layout, experiment=True)
+    log = open_log(log_source(source, _NO_PAGES)[0], engine, layout, experiment=True)
     kind = _kind_of(log, kind)
     if before is not None and kind == "interleaving":
         raise UsageError("`before` is for A/B tests; credit on interleaved pages depends on no earlier page.")
@@ -151,7 +152,7 @@ def experiment_sums(
 
 def experiments_in(source: Any, engine: Engine, layout: LogLayout) -> list[str]:
     """The names in the column `experiment` of a log."""
-    log = open_log(log_source(source)[0], engine, layout, experiment=True)
+    log = open_log(log_source(source, _NO_PAGES)[0], engine, layout, experiment=True)
     if not log.has("experiment"):
         raise UsageError(
             f"{log.table.where}: the log does not say which rankers it tested; keep the `experiment` that the service "
@@ -490,7 +491,7 @@ def _with_before(persons: Relation, before: Any, reading: _Reading, layout: LogL
     """The persons with what they did in the period before: of each measure, how far it was from usual, summed."""
     engine = persons.engine
     columns = {role: name for role, name in layout.columns.items() if role not in (*OF_EXPERIMENTS, "segment")}
-    log = open_log(log_source(before)[0], engine, replace(layout, columns=columns))
+    log = open_log(log_source(before, _NO_PAGES)[0], engine, replace(layout, columns=columns))
     if not (log.has("user_id") and reading.log.has("user_id")):
         raise UsageError('`before` needs persons who come back: both logs need users, `columns={"user_id": ...}`.')
     _check_times(log, reading)

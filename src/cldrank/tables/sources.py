@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Literal, cast
@@ -161,6 +162,17 @@ def csv_header(path: Path) -> tuple[tuple[str, ...], str]:
     if not names:
         raise FormatError("the file is empty; a CSV file begins with the names of its columns.", path=path)
     return tuple(names), delimiter
+
+
+def csv_line(path: Path, row: int) -> int | None:
+    """The line of a CSV file, from 1, on which a row ends, counted from 0 below the header."""
+    import pyarrow as pa
+
+    _, delimiter = csv_header(path)
+    with reading(path, "a CSV file"), pa.input_stream(str(path), compression="detect") as stream:
+        lines = csv.reader(io.TextIOWrapper(stream, "utf-8", "replace", newline=""), delimiter=delimiter)
+        found = next(islice(filter(None, lines), row + 1, None), None)
+        return None if found is None else lines.line_num
 
 
 def refuse_own(path: Path, what: str) -> bytes:

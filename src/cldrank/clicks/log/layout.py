@@ -17,7 +17,8 @@ from cldrank.wording import listed
 
 KEYS = ("session_id", "query_id", "doc_id")
 REQUIRED = (*KEYS, "position", "clicked")
-OF_EXPERIMENTS = ("team", "arm", "experiment", "new_rank", "old_rank")  # roles that `open_log` reads if it is told to
+TEAM = "team"  # whose result it is, on interleaved pages
+OF_EXPERIMENTS = (TEAM, "arm", "experiment", "new_rank", "old_rank")  # roles that `open_log` reads if it is told to
 OPTIONAL = ("timestamp", "user_id", "ranker_id", "surface", "propensity")
 CLICKS = ("clicked_positions", "clicked_documents", "clicked")  # the ways to say what was clicked
 SEGMENT = "segment"

@@ -31,6 +31,7 @@ from cldrank.clicks.log.layout import (
     OF_EXPERIMENTS,
     OPTIONAL,
     SEGMENT,
+    TEAM,
     LogLayout,
     columns_of,
     user_ids,
@@ -70,6 +71,7 @@ class Log:
     time_zone   of times that name none
     by_clicks   whether only clicks have positions in the log, as in lists of clicked positions
     columns     the name of the column of each role
+    interleaved whether it has a column of teams, read or not, as logs of interleaved pages have
     faults      the columns at fault, in words, by reason to set rows aside
     """
 
@@ -77,6 +79,7 @@ class Log:
     time_zone: str = "UTC"
     by_clicks: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
+    interleaved: bool = False
     faults: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
 
     @property
@@ -213,7 +216,7 @@ class _PlainQuery:
         table = engine.hold(query) if has_lists or self._is_costly(kinds) else engine.sql(query)
         table = replace(table, files=self.table.files, where=self.table.where)
         zone, described = self.layout.time_zone or "UTC", partial(self._described, judged, faults)
-        return Log(table, zone, "clicked_positions" in kinds, self.columns, described)
+        return Log(table, zone, "clicked_positions" in kinds, self.columns, TEAM in names, described)
 
     # -- the values as they were logged --------------------------------------------------------------------------------
 
