@@ -108,16 +108,6 @@ def test_a_result_that_its_own_ranker_does_not_list_is_no_draft(drafted: list[Ro
     assert set(analyse(table(rows)).aside) == {"no draft"}
 
 
-def test_ranks_count_from_where_positions_do(drafted: list[Row]) -> None:
-    counted = ("position", "new_rank", "old_rank")
-    from_0 = [{**row, **{name: row[name] and row[name] - 1 for name in counted}} for row in drafted]
-    result, usual = analyse(table(from_0), first_position=0), analyse(table(drafted))
-    assert result.aside == {}
-    for name in ("team credit", "counterfactual credit"):
-        assert result.measures[name].old == pytest.approx(usual.measures[name].old)
-        assert result.measures[name].difference.estimate == pytest.approx(usual.measures[name].difference.estimate)
-
-
 def test_a_coin_that_is_not_fair_is_refused() -> None:
     rows = interleaved_rows(pages=1500, people=700)
     first = {
