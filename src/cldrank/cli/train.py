@@ -18,6 +18,7 @@ from cldrank.cli.methods import MethodCommands
 from cldrank.cli.option_names import as_options
 from cldrank.cli.output import counting, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankWarning, UsageError, hearing_warnings
+from cldrank.files import recover_folder
 from cldrank.wording import some
 
 if TYPE_CHECKING:
@@ -136,8 +137,8 @@ class TrainCommand(LearningTask, options.ComputePlace):
             dataset, held = self._learn(safe or method)
         ranker, said = (safe or method).ranker_, [as_options(str(warning)) for warning in heard]
         facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
-        was_stopped, is_kept = facts["status"] == "interrupted", self.out.is_dir() and any(self.out.iterdir())
-        place = _beside(self.out) if was_stopped and is_kept else self.out
+        was_stopped = facts["status"] == "interrupted"
+        place = _beside(self.out) if was_stopped and _holds_something(self.out) else self.out
         self.save(ranker, place, said)
         facts["safety"] = None if safe is None else safe.safety_.as_dict()
         if self.as_json:
@@ -268,6 +269,11 @@ def _held(epoch: Mapping[str, Any], targets: str = "") -> str:
     """The loss and the concordance on the held-out queries, in words."""
     loss = "" if epoch["held_loss"] is None else f", held-out loss {epoch['held_loss']:.4f}"
     return "" if epoch["validation"] is None else f"{loss}, held-out concordance {epoch['validation']:.4f}{targets}"
+
+
+def _holds_something(folder: Path) -> bool:
+    recover_folder(folder)
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def _beside(out: Path) -> Path:
