@@ -81,9 +81,9 @@ class TestNext:
 
     def test_the_estimate_leads_to_training_and_that_to_judging(self, run: Run, folder: Path, odd: Path) -> None:
         pages = [
-            (page, page % 60, (page // 60 + k - 1) % 8 + 1, k, int(k == page % 3 + 1))
+            (page, page % 60, item, k, int(k == page % 3 + 1 and item % 2))
             for page in range(960)
-            for k in (1, 2, 3)
+            for k, item in ((k, (page // 60 + k - 1) % 8 + 1) for k in (1, 2, 3))
         ]
         columns = ("session_id", "query_id", "item", "position", "clicked")
         pq.write_table(pa.table(dict(zip(columns, zip(*pages, strict=True), strict=True))), folder / "log.parquet")

@@ -65,6 +65,20 @@ def test_columns_of_features_and_of_the_log_have_options_of_their_own(made: Logs
     assert (refused.code, "user_id" in refused.err) == (2, True)
 
 
+def test_features_with_gaps_are_noted_with_the_options_that_close_them(made: Logs, run: Run, folder: Path) -> None:
+    path = made.add(300, made.shuffled).write()
+    rows = ["query_id,doc_id,price,stars,age"]
+    rows += [f"{query},d{item},{item or ''},1,{query or ''}" for query in range(10) for item in range(14)]
+    (folder / "features.csv").write_text("\n".join(rows))
+    ran = run("clicks", "audit", path, "--features", "features.csv", "--json")
+    (finding,) = [told for told in ran.json["verdict"]["findings"] if told["topic"] == "features"]
+    assert (finding["severity"], finding["found"]) == ("note", "2 of 3 features have missing values.")
+    assert finding["advice"] == "Train trees with --missing keep, or fill them in with --missing 0."
+    filled = run("clicks", "audit", path, "--features", "features.csv", "--missing", "0", "--json").json
+    assert filled["incomplete"] == [0, 3]
+    assert "features" not in {told["topic"] for told in filled["verdict"]["findings"]}
+
+
 def test_bots_and_users_can_be_left_out(made: Logs, run: Run, folder: Path) -> None:
     made.add(400, made.shuffled, user_id=lambda page: f"u{page % 100}")
     path = made.add(200, made.shuffled, boost=0.0, user_id="crawler").write()

@@ -106,7 +106,12 @@ def test_scores_do_not_say_what_they_were_trained_on(run: Run, scores: cr.Rankin
     said = "warning: good.txt does not say which queries its ranker was trained on"
     for arguments in (["compare", "production", "good.txt"], ["evaluate", "good.txt"]):
         assert run(*arguments, *LOG).err.count(said) == 1
-    assert run("compare", "good.txt", "same.txt", *LOG).err.count(said) == 1
+    alone = run("compare", "good.txt", "same.txt", *LOG).err
+    assert alone.count(f"{said}, so none is left out;") == 1
+    run("train", "cld", *LOG, "--out", "held", "--hold-out", "0.5")
+    beside = run("compare", "good.txt", "held", *LOG)
+    assert beside.err.count(f"{said}, so only those of the other rankers are left out;") == 1
+    assert "left out, since a ranker was trained on them" in beside.out
     assert said not in run("evaluate", "good.txt", *LOG[:2]).err  # by labels all queries count
     assert "does not say" not in run("evaluate", "production", *LOG).err
 

@@ -164,7 +164,7 @@ class TestCalls:
             (["boosting"], "there is no method 'boosting'. The methods are naive, "),
             (["--features", "train.parquet", "cld"], "name the method first: `cldrank train METHOD --features …`."),
             (["cld", *FROM, "--epochs", "3"], "--epochs is not for a linear model; choose --model mlp."),
-            (["cld", *FROM, "--model", "trees"], "CLD can be fitted with linear or mlp, not with 'trees'."),
+            (["cld", *FROM, "--model", "trees"], "CLD can be fitted with linear or mlp, not with 'trees'; for trees, "),
             (["naive", *FROM[:4], "--clip", "0.1"], "naive has no use for --clip; leave it out."),
             (["oracle", *FROM[:4]], "oracle learns from labels, not from clicks; leave -c out."),
         ],

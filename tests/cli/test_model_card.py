@@ -41,12 +41,10 @@ class TestTheCommand:
         assert run("train", *CALLS[name]).code == 0
         command = command_of("first")
         assert command[0] == "cldrank"
-        assert command[-2:] == ["--out", "ranker"]
+        assert command[-2:] == ["--out", "first"]
+        files = {path.name: path.read_bytes() for path in Path("first").iterdir()}
         assert run(*command[1:]).code == 0
-        files = sorted(path.name for path in Path("first").iterdir())
-        assert files == sorted(path.name for path in Path("ranker").iterdir())
-        for file in files:
-            assert Path("first", file).read_bytes() == Path("ranker", file).read_bytes(), file
+        assert {path.name: path.read_bytes() for path in Path("first").iterdir()} == files
 
     def test_in_a_process_of_its_own(self, run: Run) -> None:
         name = "o'brien's $HOME `data`.parquet"
@@ -54,9 +52,10 @@ class TestTheCommand:
         assert run("train", "cld", "-f", name, "-c", "cells.parquet", "-p", "power:1.0", "-o", "first").code == 0
         (block,) = re.findall(r"^(`{3,})sh\n(cldrank train .*?)\n\1$", Path("first/README.md").read_text(), re.M | re.S)
         script = f'cldrank() {{ "{sys.executable}" -m cldrank "$@"; }}\n{block[1]}\n'
+        Path("first").rename("earlier")
         subprocess.run(["/bin/bash", "-c", script], check=True, capture_output=True)
         for file in ("weights.safetensors", "ranker.json", "README.md"):
-            assert Path("first", file).read_bytes() == Path("ranker", file).read_bytes(), file
+            assert Path("first", file).read_bytes() == Path("earlier", file).read_bytes(), file
 
 
 class TestRecording:

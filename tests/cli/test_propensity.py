@@ -95,8 +95,16 @@ class TestEstimate:
         assert "\nClicks do not refute the position-based model: " in ran.out
         assert "wrote rho.json and rho.svg" in ran.out
         assert "all-pairs was chosen: " in ran.err
-        assert f"cldrank train cld --features {logs.data} --clicks {logs.swaps} --propensity rho.json" in ran.err
+        train = f"next: cldrank train cld-pair --model trees --features {logs.data} --clicks {logs.swaps} --propensity"
+        assert f"{train} rho.json" in ran.err
         assert Path("rho.svg").read_text().count(", position ") == 4
+
+    def test_without_xgboost_the_next_command_needs_none(
+        self, propensity: Run, logs: Logs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("cldrank.cli.propensity.find_spec", lambda _: None)
+        ran = propensity("estimate", logs.swaps, "-o", "rho.json")
+        assert f"next: cldrank train cld --features FEATURES --clicks {logs.swaps} " in ran.err
 
     def test_probabilities_of_the_log(self, propensity: Run, logs: Logs) -> None:
         result = propensity("estimate", logs.shuffled_log, "-o", "rho.json", "--method", "logged", "--json").json

@@ -120,6 +120,14 @@ def test_mistakes_are_explained(simulate: Simulate, options: list[str], code: in
     assert not Path("c").exists()
 
 
+def test_candidates_without_labels_are_named_with_the_remedy(simulate: Simulate, folder: Path) -> None:
+    (folder / "features.csv").write_text("query_id,doc_id,price,grade\n7,a,0.5,1\n7,b,0.25,0\n")
+    said = " ".join(simulate("features.csv", "--out", "c.parquet", fails=1).split())
+    assert "features.csv has no labels; name their column with --column label=…." in said
+    with_labels = ("--column", "label=grade", "--production", "column:price", "--depth", "2")
+    assert "wrote c.parquet" in simulate("features.csv", "--out", "c.parquet", *with_labels)
+
+
 def test_options_come_from_models_and_policies(simulate: Simulate) -> None:
     shown = simulate("--help")
     for kind in (*MODELS, *POLICIES):

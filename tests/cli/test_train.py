@@ -143,8 +143,24 @@ class TestInterruption:
         assert resumed["status"] == whole["status"] == "completed"
         curves = [[(epoch["loss"], epoch["validation"]) for epoch in told["history"]] for told in (resumed, whole)]
         assert curves[0] == curves[1]
-        files = {path.name: path.read_bytes() for path in (folder / "whole").iterdir()}
-        assert {path.name: path.read_bytes() for path in (folder / "resumed").iterdir()} == files
+        weights = "weights.safetensors"
+        assert (folder / "resumed" / weights).read_bytes() == (folder / "whole" / weights).read_bytes()
+        cards = [(folder / name / "README.md").read_text() for name in ("resumed", "whole")]
+        assert cards[0].replace("--out resumed", "--out whole") == cards[1]
+
+    def test_a_whole_ranker_is_not_replaced_by_that_of_a_stopped_fit(
+        self, run: Run, stopped: Run, data: cr.RankingDataset
+    ) -> None:
+        assert run("train", "cld", *FROM, "-o", "ranker").code == 0
+        before = {path.name: path.read_bytes() for path in Path("ranker").iterdir()}
+        for _ in range(2):
+            ran = stopped("cld-pair", *FROM, "--hidden", "8,4", "--epochs", "6", "-o", "ranker", "--json")
+            assert (ran.code, ran.json["ranker"]) == (130, "ranker.interrupted"), ran.err
+            assert "stopped after epoch 3; ranker is unchanged, and the ranker of epoch " in " ".join(ran.err.split())
+            assert {path.name: path.read_bytes() for path in Path("ranker").iterdir()} == before
+            learned = cr.load_ranker("ranker.interrupted")
+            assert np.isfinite(learned.predict(data)).all()
+            assert learned.provenance.command.endswith(" --out ranker")
 
     def test_trees_speak_of_rounds(self, run: Run) -> None:
         trees = ("train", "cld-pair", *FROM, "--model", "trees", "--rounds", "4", "--min-weight", "0.1", "-o", "trees")

@@ -97,7 +97,7 @@ def test_queries_held_out_are_left_for_a_verdict(run: Run) -> None:
     assert f"{held.sum()} of 60 queries are held out; judge the ranker on them with `cldrank compare" in said
     words = shlex.split(said.partition("`cldrank ")[2].partition("`")[0])
     assert run(*words, "--json").code in (0, 3, 4, 5)
-    assert run(*ranker.provenance.command.replace("ranker", "again").split()[1:]).code == 0
+    assert run(*ranker.provenance.command.replace("--out tuned", "--out again").split()[1:]).code == 0
     np.testing.assert_array_equal(cr.load_ranker("again/ranker").predict(data), ranker.predict(data))
 
 

@@ -55,7 +55,16 @@ def test_a_model_may_be_given_whole_and_changed() -> None:
     ("kind", "settings", "words"),
     [
         (IPS, {"model": "forest"}, "IPS can be fitted with linear, mlp or trees, not with 'forest'."),
-        (HeckmanRank, {"model": "mlp"}, "Heckman^rank can be fitted with linear, not with 'mlp'."),
+        (
+            CLD,
+            {"model": "trees"},
+            "CLD can be fitted with linear or mlp, not with 'trees'; for trees, choose the method cld-pair, ",
+        ),
+        (
+            HeckmanRank,
+            {"model": "mlp"},
+            "Heckman^rank can be fitted with linear, not with 'mlp'; for mlp, choose the method naive.",
+        ),
         (IPS, {"model": "mlp", "max_steps": 9}, "`max_steps` is not for a network; choose `model='linear'`."),
         (HeckmanRank, {"epochs": 3}, "Heckman^rank has no parameter epochs."),
         (CLD, {"model": "mlp", "epoch": 1}, "CLD has no parameter epoch. Did you mean epochs?"),

@@ -12,6 +12,7 @@ from small_pipeline import run, write_definition
 import cldrank as cr
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.pipeline import read_pipeline, run_pipeline
+from cldrank.pipeline.running import runs_in
 from cldrank.pipeline.steps import Workbench
 
 
@@ -47,10 +48,23 @@ def test_features_with_gaps_name_the_key_that_fills_them(place: Path) -> None:
     table = pq.read_table(place / "train.parquet")
     gaps = pc.if_else(pc.greater(table["age"], 1.5), None, table["age"])
     pq.write_table(table.set_column(table.column_names.index("age"), "age", gaps), place / "train.parquet")
-    with pytest.raises(DataError, match=r"train\.parquet.*'age'.*`missing=0"):
+    with pytest.raises(
+        DataError, match=r"train\.parquet.*'age'.*`features\.missing = 0\.0`.*`features\.missing = .keep.`"
+    ):
         run_pipeline(read_pipeline(write_definition(place)))
     filled = [('features.files = "train.parquet"', 'features = { files = "train.parquet", missing = 0 }')]
     assert run_pipeline(read_pipeline(write_definition(place, filled))).status == "shipped"
+
+
+def test_columns_that_are_not_found_are_asked_for_as_keys(place: Path) -> None:
+    table = pq.read_table(place / "train.parquet")
+    names = {"query_id": "search"}
+    pq.write_table(
+        table.rename_columns([names.get(name, name) for name in table.column_names]), place / "train.parquet"
+    )
+    with pytest.raises(DataError, match=r'`features\.columns\.query_id = "…"`'):
+        run(place)
+    assert "columns={" not in runs_in(place / "runs")[0][1].reason
 
 
 def test_a_file_that_comes_during_a_run_is_refused(place: Path) -> None:

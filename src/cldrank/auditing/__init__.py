@@ -26,6 +26,7 @@ from cldrank.clicks.days import DayFolder, refuse_window
 from cldrank.clicks.log.layout import LogLayout, refuse_for_cells
 from cldrank.clicks.log.plain_log import querying
 from cldrank.clicks.table import ClickTable
+from cldrank.data.checks import n_incomplete
 from cldrank.data.dataset import RankingDataset
 from cldrank.propensity.behaviour import behaviour
 from cldrank.propensity.choosing import all_requirements
@@ -121,6 +122,7 @@ def _judged(
     plan: float | None = None,
 ) -> Audit:
     requirements = all_requirements(table, dataset, probability) if table.n_cells else ()
+    missing = n_incomplete(dataset.features) if dataset is not None and dataset.has_missing else 0
     facts = AuditFacts(
         source=source,
         account=account,
@@ -132,5 +134,6 @@ def _judged(
         behaviour=behaviour(table),
         log=log,
         plan=None if plan is None else plan_verdict(table, requirements, plan),
+        incomplete=None if dataset is None else (missing, dataset.n_features),
     )
     return Audit(facts, judge(facts))

@@ -144,6 +144,7 @@ class AuditFacts:
     requirements   whether the log meets what each estimator of propensities needs, the best founded first
     behaviour      what people do after a click, and whether the position-based model is refuted
     plan           the queries that a verdict will take, if a plan was asked for
+    incomplete     how many features have missing values, of how many; None without features
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
@@ -163,6 +164,7 @@ class AuditFacts:
     behaviour: Behaviour
     log: LogFacts | None
     plan: VerdictPlan | None = None
+    incomplete: tuple[int, int] | None = None
 
     @property
     def impressions(self) -> int:

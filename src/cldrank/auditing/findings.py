@@ -167,6 +167,14 @@ def _candidates(facts: AuditFacts) -> Iterator[Finding]:
         yield Finding("selection", "warning", sentence, advice)
 
 
+def _features(facts: AuditFacts) -> Iterator[Finding]:
+    missing, features = facts.incomplete or (0, 0)
+    if missing:
+        sentence = f"{missing:,} of {count(features, 'feature')} {'has' if missing == 1 else 'have'} missing values."
+        advice = "Train trees with `missing=keep`, or fill them in with `missing=0`."
+        yield Finding("features", "note", sentence, advice)
+
+
 def _queries(facts: AuditFacts) -> Iterator[Finding]:
     queries = facts.queries
     if not queries.searched:
@@ -340,6 +348,7 @@ _RULES = (
     _layout,
     _surfaces,
     _candidates,
+    _features,
     _queries,
     _propensities,
     _precision,

@@ -106,9 +106,11 @@ class Judging(options.Sources, options.JsonOutput):
             return dataset, rankers, {}
         table = self.clicks_on(dataset)
         evidence = {"clicks": table, "propensities": self.curve_for(table)}
+        is_known = any(getattr(ranker, "trained_on", None) is not None for ranker in rankers)
         for name in named:
             if name != PRODUCTION and Path(name).is_file():
-                says = f"{name} does not say which queries its ranker was trained on, so none is left out"
+                out = "only those of the other rankers are" if is_known else "none is"
+                says = f"{name} does not say which queries its ranker was trained on, so {out} left out"
                 warn(CldrankWarning(f"{says}; name the ranker's folder instead, unless it saw none of them."))
         return dataset, rankers, evidence
 

@@ -6,6 +6,7 @@ import json
 import shlex
 from contextlib import ExitStack
 from dataclasses import asdict, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -198,7 +199,9 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         if method == "envelope":
             say("next: assume a curve (`cldrank train … --propensity power:1.0`), which is raised to this bound.")
             return
-        use = "affine-ips" if estimators()[method].affine else "cld"
+        use = (
+            "affine-ips" if estimators()[method].affine else "cld-pair --model trees" if find_spec("xgboost") else "cld"
+        )
         named: dict[str, Any] = {"features": self.features or ["FEATURES"], "clicks": self.log}
         named["log_column"] = self.log_column or ()
         named |= {name: [value] for name, value in self.window().items()}

@@ -12,7 +12,8 @@ from cldrank.cli import options
 from cldrank.cli.commands import Option, argument, built, choice, declared, option, option_of, options_of
 from cldrank.cli.option_names import dashed
 from cldrank.cli.output import console, counting, print_json, print_table, print_title, say, working
-from cldrank.errors import CldrankWarning, UsageError
+from cldrank.errors import CldrankWarning, DataError, UsageError
+from cldrank.wording import some
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,6 +96,8 @@ class SimulateCommand(options.Reading, options.JsonOutput):
         click_model, policy = (self._chosen(name) for name in _PANELS)
         self._check_production()
         dataset = self.load(self.features)
+        if dataset.labels is None:
+            raise DataError(f"{some(self.features)} has no labels; name their column with `columns={{'label': ...}}`.")
         is_svm = self.production == "svm"
         scores, origin = self._trained(dataset) if is_svm else options.ranked_by(self.production, dataset)
         simulation = Simulation(dataset, scores, click_model, policy, self.depth, self.relevant_from, origin)

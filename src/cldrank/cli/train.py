@@ -18,6 +18,7 @@ from cldrank.cli.methods import MethodCommands
 from cldrank.cli.option_names import as_options
 from cldrank.cli.output import counting, print_error, print_json, print_line, print_warning, say, working
 from cldrank.errors import CldrankWarning, UsageError, hearing_warnings
+from cldrank.files import recover_folder
 from cldrank.wording import some
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ class TrainCommand(LearningTask, options.ComputePlace):
     With `--engine spark`, which takes linear methods only, features are Parquet files that stay on Spark; the clicks
     are joined with them there.
 
-    Ctrl-C while a network or trees are trained saves the best ranker so far.
+    Ctrl-C while a network or trees are trained saves the best ranker so far: in `--out`, or, if a ranker is there
+    already, beside it, in a folder whose name ends in `.interrupted`.
     """
 
     method: Any  # a Method, whose class is imported late
@@ -129,22 +131,25 @@ class TrainCommand(LearningTask, options.ComputePlace):
         self.check_evidence(method, judges=self.safe)
         method.check()
         options.check_ranker_folder(self.out)
-        check_replaceable(self.out)
+        for folder in (self.out, _beside(self.out)):
+            check_replaceable(folder)
         with _warnings_at_the_end() as heard:
             dataset, held = self._learn(safe or method)
         ranker, said = (safe or method).ranker_, [as_options(str(warning)) for warning in heard]
-        self.save(ranker, self.out, said)
         facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
+        was_stopped = facts["status"] == "interrupted"
+        place = _beside(self.out) if was_stopped and _holds_something(self.out) else self.out
+        self.save(ranker, place, said)
         facts["safety"] = None if safe is None else safe.safety_.as_dict()
         if self.as_json:
             more = {"summary": method.summary()} if self.summary else {}
-            print_json({"method": method.name, "ranker": str(self.out), **facts, "warnings": said, **more})
+            print_json({"method": method.name, "ranker": str(place), **facts, "warnings": said, **more})
         else:
-            _print(method, ranker, facts, self.summary, self.out)
+            _print(method, ranker, facts, self.summary, place)
             if held is not None:
-                print_line(f"{held}; {self.judged(self.out)}")
-        if facts["status"] == "interrupted":
-            _say_how_to_continue(method, facts, self.out)
+                print_line(f"{held}; {self.judged(place)}")
+        if was_stopped:
+            _say_how_to_continue(method, facts, place, self.out)
             raise click.exceptions.Exit(_INTERRUPTED)
 
     def _safe(self) -> Safe | None:
@@ -222,7 +227,7 @@ def _command_words() -> str:
     context = click.get_current_context()
     names = {parameter.name for parameter in context.command.params if parameter.name} - {*_UNDECIDING}
     words = _given_options(names - {*with_role(Run, "resume", "log")})
-    return shlex.join([*context.command_path.split(), *words, "--out", "ranker"])
+    return shlex.join([*context.command_path.split(), *words, "--out", str(context.params["out"])])
 
 
 def _given_options(names: Collection[str]) -> list[str]:
@@ -266,7 +271,18 @@ def _held(epoch: Mapping[str, Any], targets: str = "") -> str:
     return "" if epoch["validation"] is None else f"{loss}, held-out concordance {epoch['validation']:.4f}{targets}"
 
 
-def _say_how_to_continue(method: Method, facts: dict[str, Any], out: Path) -> None:
+def _holds_something(folder: Path) -> bool:
+    recover_folder(folder)
+    return folder.is_dir() and any(folder.iterdir())
+
+
+def _beside(out: Path) -> Path:
+    """Where a fit that was stopped leaves its ranker, if there is a whole one in `out`."""
+    folder = out.resolve() if out.name in ("", "..") else out
+    return folder.with_name(f"{folder.name}.interrupted")
+
+
+def _say_how_to_continue(method: Method, facts: dict[str, Any], place: Path, out: Path) -> None:
     (step, _), checkpoint = method.model.progress() or ("step", 0), method.run.checkpoint
     further = (
         "to be able to continue, train with --checkpoint FILE"
@@ -274,7 +290,8 @@ def _say_how_to_continue(method: Method, facts: dict[str, Any], out: Path) -> No
         else f"the same command with --resume continues from {checkpoint}"
     )
     done, best = len(facts["history"]), facts["best_epoch"]
-    print_error(f"stopped after {step} {done}; the ranker of {step} {best} is saved in {out}; {further}.")
+    unchanged = f"{out} is unchanged, and " if place != out else ""
+    print_error(f"stopped after {step} {done}; {unchanged}the ranker of {step} {best} is saved in {place}; {further}.")
 
 
 def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:

@@ -299,6 +299,14 @@ def has_missing(features: FloatArray) -> bool:
     return any(bool(np.isnan(block).any()) for _, block in _odd_blocks(features))
 
 
+def n_incomplete(features: FloatArray) -> int:
+    """How many columns have a missing value."""
+    missing = np.zeros(features.shape[1], dtype=bool)
+    for _, block in _odd_blocks(features):
+        missing |= np.isnan(block).any(axis=0)
+    return int(missing.sum())
+
+
 def first_bad_value(features: FloatArray, *, keep: bool = False) -> tuple[int, int] | None:
     """Row and column of the first value that is infinite or, unless missing values are kept, NaN."""
     for start, block in _odd_blocks(features):

@@ -100,7 +100,12 @@ def _model(kind: type[Method], name: Any) -> Model:
         return name or default_model(kind)
     usable = usable_models(kind)
     if not isinstance(name, str) or name not in usable:
-        raise UsageError(f"{kind.label} can be fitted with {listed(usable, 'or')}, not with {name!r}.")
+        able = [
+            other.name for other in methods().values() if other.needs == kind.needs and name in usable_models(other)
+        ]
+        near = difflib.get_close_matches(kind.name, able, n=3, cutoff=0)
+        others = f"; for {name}, choose the method {listed(near, 'or')}" if near else ""
+        raise UsageError(f"{kind.label} can be fitted with {listed(usable, 'or')}, not with {name!r}{others}.")
     return usable[name]()
 
 

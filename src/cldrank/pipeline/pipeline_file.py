@@ -256,7 +256,7 @@ def _decoded(table: Mapping[str, Any], file: Path, text: str) -> PipelineDefinit
         if not isinstance(section, Mapping):
             raise UsageError(f"{place} must be a table, [{place}], not {shortened(section)}.")
         own = keys_of(kind)
-        check_keys(section, dict.fromkeys([*own, *_other_keys(place, section)]), place)
+        check_keys(section, dict.fromkeys([*own, *other_keys(place, section)]), place)
         options[place] = {key: section[key] for key in section if key not in own}
         sections[place] = decode(kind, {key: section[key] for key in section if key in own}, place)
     model = {"model": sections["train"].model} if sections["train"].model else {}
@@ -267,7 +267,7 @@ def _decoded(table: Mapping[str, Any], file: Path, text: str) -> PipelineDefinit
     return PipelineDefinition(source=file, text=text, seed=seed, options=options, **sections)
 
 
-def _other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
+def other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
     """The keys of a section that functions and classes declare."""
     if place == "log":
         counting = (name for name in _keywords(aggregate) if name not in _NOT_READING)

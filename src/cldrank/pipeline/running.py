@@ -20,9 +20,10 @@ from typing import Any, Literal, Self
 from cldrank.errors import CldrankError, FormatError
 from cldrank.files import holding, make_folder, replacing_folder, save_json, save_text, sweep
 from cldrank.fingerprints import commit, versions
-from cldrank.pipeline.pipeline_file import PipelineDefinition
+from cldrank.pipeline.pipeline_file import SECTIONS, PipelineDefinition
 from cldrank.pipeline.shipped import check_place, is_shipped, ship, shipped_content
 from cldrank.pipeline.steps import STEPS, UNFINISHED, Say, Workbench, steps_of
+from cldrank.pipeline.toml_keys import as_keys, in_keys
 from cldrank.reading import read_json
 from cldrank.runs import TaskRecord
 
@@ -200,19 +201,21 @@ class _RunningPipeline:
 
     def _result(self, name: str) -> TaskRecord:
         """The result of a step: of an earlier run, if nothing that decides it has changed."""
-        bench = self.bench
+        bench, section = self.bench, name if name in SECTIONS else "log"
         self._note(TaskRecord(name, "running"))
         try:
-            task = STEPS[name](bench)
-            self._note(TaskRecord(name, "running", task.key, dict(task.parameters), dict(task.inputs)))
-            record = bench.store.find(name, task.key)
-            if record is None or (name in ("export", "card") and not is_shipped(bench.pipeline, record)):
-                record = bench.store.carry_out(task, check=lambda: bench.check_inputs(task.inputs))
-                if name == "card":
-                    ship(bench, record)
+            with in_keys(bench.pipeline, section):
+                task = STEPS[name](bench)
+                self._note(TaskRecord(name, "running", task.key, dict(task.parameters), dict(task.inputs)))
+                record = bench.store.find(name, task.key)
+                if record is None or (name in ("export", "card") and not is_shipped(bench.pipeline, record)):
+                    record = bench.store.carry_out(task, check=lambda: bench.check_inputs(task.inputs))
+                    if name == "card":
+                        ship(bench, record)
         except CldrankError as error:
             self._note(TaskRecord(name, "failed", decided=str(error)))
             raise
+        record = replace(record, warnings=[as_keys(text, bench.pipeline, section) for text in record.warnings])
         bench.results[name] = record
         self._note(record)
         self.report(record)

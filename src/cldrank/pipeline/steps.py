@@ -43,6 +43,7 @@ from cldrank.online import analyse
 from cldrank.online.experiment_log import experiments_in
 from cldrank.pipeline.pipeline_file import PipelineDefinition, deciding
 from cldrank.pipeline.shipped import RANKER, shipped_place
+from cldrank.pipeline.toml_keys import as_keys, in_keys
 from cldrank.propensity import BySegment, SegmentPropensities, estimators, logged_probability
 from cldrank.propensity.affine_clicks import curve_of
 from cldrank.propensity.choosing import choose_method, fitted_curve
@@ -164,7 +165,8 @@ class Workbench:
     @cached_property
     def dataset(self) -> RankingDataset:
         """The candidates with their features."""
-        return load(self.pipeline.paths(self.pipeline.features.files), **self.pipeline.options["features"])
+        with in_keys(self.pipeline, "features"):
+            return load(self.pipeline.paths(self.pipeline.features.files), **self.pipeline.options["features"])
 
     @cached_property
     def clicks(self) -> ClickTable:
@@ -177,7 +179,8 @@ class Workbench:
         if not self.rated:
             return self.clicks
         chosen, options = self.pipeline.ratings, self.pipeline.options["ratings"]
-        return self.clicks.rated(self.pipeline.path(chosen.file), people=chosen.people, **options)
+        with in_keys(self.pipeline, "ratings"):
+            return self.clicks.rated(self.pipeline.path(chosen.file), people=chosen.people, **options)
 
     @cached_property
     def curve(self) -> Curve:
@@ -467,7 +470,7 @@ def _trained(bench: Workbench, folder: Path) -> Outcome:
         with hearing_warnings() as heard:
             ranker = learner.fit(dataset, *needed(learner.required, table, bench.curve)).ranker_
     except UnsafeError as error:
-        return Outcome(str(error), {"hold_out": held.as_dict()}, UNSAFE)
+        return Outcome(as_keys(str(error), bench.pipeline, "train"), {"hold_out": held.as_dict()}, UNSAFE)
     if method.status_ == "interrupted":
         raise KeyboardInterrupt  # the fit kept its best ranker so far, not the ranker that was asked for
     command = f"cldrank pipeline run {bench.pipeline.source.name}"
