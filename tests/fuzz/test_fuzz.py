@@ -22,9 +22,10 @@ QUICK = ("letor", "features", "log", "cells", "propensities", "scores", "toml")
 _RARELY_ACCEPTED = ("checkpoint",)  # a digest protects it
 
 
-@pytest.mark.parametrize(
-    "names", [QUICK, pytest.param(sorted({*READERS} - {*QUICK}), marks=pytest.mark.slow)], ids=["quick", "others"]
-)
+_OTHERS = [pytest.param((name,), marks=pytest.mark.slow, id=name) for name in sorted({*READERS} - {*QUICK})]
+
+
+@pytest.mark.parametrize("names", [pytest.param(QUICK, id="quick"), *_OTHERS])
 def test_readers_refuse_what_they_cannot_read_and_read_the_rest_as_it_is(names: Sequence[str]) -> None:
     call = [sys.executable, str(HERE / "run.py"), *names, "--cases", str(CASES)]
     ran = subprocess.run(call, capture_output=True, text=True, check=False)
