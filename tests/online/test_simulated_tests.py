@@ -10,7 +10,7 @@ import pytest
 
 from cldrank import ClickTable, RankingDataset
 from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, Simulation
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.measures import compute
 from cldrank.online import SimulatedTest, interleave
 from cldrank.online import simulated_tests as module
@@ -82,7 +82,8 @@ def test_the_log_is_of_pages_as_the_service_makes_them(data: RankingDataset) -> 
     frame = log.to_pandas()
     assert frame.groupby("user_id")["query_id"].nunique().max() == 2
     assert frame["user_id"].value_counts().iloc[0] > 3 * frame["user_id"].value_counts().median()
-    counts = ClickTable.read(log, data)
+    with pytest.warns(CldrankWarning, match="mixture of both rankers"):
+        counts = ClickTable.read(log, data)
     assert (counts.impressions.sum(), counts.clicks.sum()) == (10_000, int(frame["clicked"].sum()))
 
 
