@@ -62,6 +62,7 @@ def test_a_fit_on_spark_is_that_of_this_machine(method: Any, session: Any, here:
     np.testing.assert_allclose(method.predict(here.data), local["ranker_"].predict(here.data), rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_many_partitions_are_joined_in_two_levels(session: Any, here: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folding, "_DIRECT", 2)
     expected = CLD().fit(here.data, here.clicks, here.propensities)
