@@ -49,9 +49,7 @@ def asides(report: ImportReport) -> Counter[tuple[str, str]]:
     return Counter({(aside.record, aside.reason): aside.count for aside in report.set_aside})
 
 
-@pytest.mark.parametrize(
-    ("engine", "wrapped"), [("duckdb", False), ("duckdb", True), ("spark", False)], indirect=["engine"]
-)
+@pytest.mark.parametrize("wrapped", [False, True])
 def test_the_same_cells_as_the_direct_log(
     log: Path, rows: list[ubi_export.Row], tmp_path: Path, engine: Any, wrapped: bool
 ) -> None:
