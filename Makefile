@@ -7,7 +7,7 @@ MARKS ?= not slow
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "$(MARKS)" --numprocesses auto --dist loadfile --no-loadscope-reorder
 DATA := $(or $(CLDRANK_DATA),$(CURDIR)/build/data)
 
-.PHONY: help demo test pytest data coverage lint format bench slow docs site release-check lowest clean
+.PHONY: help demo test data coverage lint format bench slow docs site release-check lowest clean
 .DEFAULT_GOAL := help
 
 help:
@@ -55,10 +55,8 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs=2 lint site
 	@$(BIN)/python -m compileall -q -j 2 src  # commands start sooner
-	@$(MAKE) --no-print-directory --jobs=3 --keep-going lint site pytest  # side by side, since tests wait at times
-
-pytest: $(VENV)/.dev
 	$(PYTEST)
 
 data: $(DATA)/msrd $(DATA)/ranklens
