@@ -210,7 +210,7 @@ def test_what_never_shown_results_are_worth_leaves_a_range_of_pages() -> None:
     sure = settled(clicks, new, old, pair, decision="cannot tell")
     assert not any("never-shown" in sure[name].about for name in ("A/B test", "interleaving test"))
     for share, words in ((0.2, " to "), (5.0, " or more")):
-        model = replace(clicks.model, spread=np.where(seen, 0.0, share))
+        model = replace(clicks.model, spread=np.where(seen, 0.0, share * clicks.model.predicted))
         doubtful = settled(replace(clicks, model=model), new, old, pair, decision="cannot tell")
         plans = [
             settled(replace(clicks, model=known_model(np.where(seen, 1, 1 + sign * share) * clicks.model.predicted)),

@@ -140,7 +140,7 @@ class _Plan:
         model = self.clicks.model
         if model is None or model.hidden is None:
             return ()
-        return tuple(np.where(self.log.seen, 0.0, move) for move in (model.predicted * model.spread, model.apart))
+        return tuple(np.where(self.log.seen, 0.0, move) for move in (model.spread, model.apart))
 
     def online_test(self, name: str, about: str, effect: Callable[[Floats], _Effect]) -> WayToSettle:
         """A test of what relevance makes of a page, planned for the estimate, and for the smallest that matters."""

@@ -353,7 +353,7 @@ def _list_types(names: tuple[str, ...], takes_missing: bool, prefix: str) -> tup
 
 
 def _is_roomy(body: bytes, width: int) -> bool:
-    """Whether the values of a body have so many letters that, decoded whole, they take little more memory."""
+    """Whether the values of a body are long enough that, decoded whole, they take little more memory."""
     values = int(np.count_nonzero(np.frombuffer(body, np.uint8) == ord(",")))  # faster than body.count
     if (objects := body.count(b"{")) > 1:
         return max(12 * values, 2 * width * objects) <= len(body)
