@@ -19,10 +19,11 @@ from cldrank.models.linear.design import Design
 from cldrank.models.linear.pair_fit import PairObjective
 from cldrank.models.linear.row_blocks import LocalRows, View
 from cldrank.models.pairs import PairTable
+from cldrank.models.targets import Unshown
 
 
 def objective(given: Scene, *, l2: float = 0.01, share: float = 0.3, ratio: float = 0.7, **rows: Any) -> PairObjective:
-    table = PairTable.of_observations(observe(given.data, given.clicks, given.propensities), 0.0, 0.0).mixed_by(ratio)
+    table = PairTable.of_observations(observe(given.data, given.clicks, given.propensities), Unshown()).mixed_by(ratio)
     view = View(scaling.fit("minmax", given.data.features))
     local = LocalRows(given.data.features, table, view, rows=table.rows, offsets=table.offsets, **rows)
     return PairObjective(Design(local), l2, share)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -12,16 +13,20 @@ from cldrank._typing import IntArray
 from cldrank.errors import ConvergenceWarning, DataError, warn
 from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.fit import Context, Fit, trained_fit
-from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
+from cldrank.models.pairs import PairLoss, PairTable
 from cldrank.models.run import Epoch, Run
 from cldrank.models.trees.boosting import TreeEngine, page_folder
+from cldrank.rankers.devices import is_cpu
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count
 from cldrank.workers import available_cores, fair_threads
 
 if TYPE_CHECKING:
-    from cldrank.models.targets import Observations, Targets
+    from cldrank.models.targets import Observations, Targets, Unshown
+    from cldrank.models.trees.device_loss import DeviceLoss
     from cldrank.models.trees.tree_model import Trees
+
+    Loss = PairLoss | DeviceLoss
 
 _EVERY = 10  # rounds between two checkpoints
 _TREES = "trees"
@@ -33,12 +38,12 @@ def fit_targets(model: Trees, targets: Targets, context: Context) -> Fit:
     return _boosted(model, PairTable.of_targets(targets), context)
 
 
-def fit_pairs(model: Trees, observed: Observations, context: Context, *, share: float, unshown_ratio: float) -> Fit:
+def fit_pairs(model: Trees, observed: Observations, context: Context, *, unshown: Unshown) -> Fit:
     """Boost on CLD's pairs, all of them; relevance alone explains selection.
 
     ω is 0: a linear selection, fitted first and held fixed, ranked no better.
     """
-    return _boosted(model, PairTable.of_observations(observed, share, unshown_ratio), context)
+    return _boosted(model, PairTable.of_observations(observed, unshown), context)
 
 
 def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
@@ -53,9 +58,9 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
     threads = fair_threads(available_cores())
     with page_folder(features, table.rows, run.device) as pages:
         engine = TreeEngine(features, table.rows, model, run, threads, context.user, pages)
-        loss = PairLoss(table, learned, threads)
+        loss, held_loss = (_loss(model, table, queries, run, threads) for queries in (learned, held))
         checkpoint = Checkpoint.of(run, lambda: _digest(table, context))
-        status, history, content = grow_trees(table, held, loss, engine, model, run, checkpoint)
+        status, history, content = grow_trees(loss, held_loss, engine, model, run, checkpoint)
     ranker = TreeRanker(content=content, feature_names=context.data.feature_names, provenance=context.provenance)
     if status == "interrupted":
         done, kept = count(len(history), "round"), count(len(ranker.trees), "round")
@@ -68,6 +73,17 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
             )
         )
     return trained_fit(context, ranker, status, history, (len(learned), len(held)))
+
+
+def _loss(model: Trees, table: PairTable, queries: IntArray, run: Run, threads: int) -> Loss | None:
+    """The loss of some queries, computed where the trees are grown; None without any query."""
+    if not len(queries):
+        return None
+    if is_cpu(run.device) or find_spec("torch") is None:
+        return PairLoss(table, queries, threads, model.loss)
+    from cldrank.models.trees.device_loss import DeviceLoss
+
+    return DeviceLoss(table, queries, str(run.device), model.loss)
 
 
 def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
@@ -88,9 +104,8 @@ def _digest(table: PairTable, context: Context) -> str:
 
 
 def grow_trees(
-    table: PairTable,
-    held: IntArray,
-    loss: PairLoss,
+    loss: Loss,
+    held: Loss | None,
     engine: TreeEngine,
     model: Trees,
     run: Run,
@@ -115,7 +130,7 @@ def grow_trees(
             engine.grow(slopes.gradient, slopes.hessian)
             scores = engine.scores()
             slopes = loss.at(scores)
-            held_loss, agreed = judged_pairs(table, held, scores) if len(held) else (None, None)
+            held_loss, agreed = (None, None) if held is None else held.judged(scores)
             seconds = time.perf_counter() - start
             least = min((epoch.held_loss for epoch in history if epoch.held_loss is not None), default=math.inf)
             best = held_loss is None or held_loss < least

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cldrank.models.model import Model, fitted_in
+from cldrank.models.model import LossForm, Model, fitted_in, loss_choice
 from cldrank.parameters import parameter, value
 
 _MOST = 2**31 - 1
@@ -24,8 +24,9 @@ class Trees(Model):
     family = "trees"
     needs = ("xgboost", "trees")
     takes_missing = True
-    heeds = dict.fromkeys(("fit_targets", "fit_pairs"), ("device", "resume", "log"))
+    heeds = dict.fromkeys(("fit_targets", "fit_pairs"), ("device", "resume", "log", "loss"))
 
+    loss: LossForm = loss_choice()
     rounds: int = parameter(default=500, about="most trees", least=1, most=_MOST)
     learning_rate: float = parameter(
         default=0.05, about="how much of each tree is taken", above=0, most=1, tried="0.03:0.3:log"
