@@ -19,7 +19,7 @@ from cldrank.propensity.segment_propensities import Curve
 
 Floats = NDArray[np.float64]
 
-MOST, LEAST = 1 / 3, 0.1  # that all unshown candidates of a query weigh, over those shown
+MOST, LEAST = 1 / 3, 0.05  # that all unshown candidates of a query weigh, over those shown
 _normal = NormalDist().cdf
 _DOUBT = 2.0  # standard errors by which clicks must know better before unshown candidates count half as much
 _FOLDS = 5
@@ -45,7 +45,7 @@ class Knowledge(NamedTuple):
 def weight_of_unshown(data: RankingDataset, clicks: ClickTable, curve: Curve, *, seed: int = 0) -> float:
     """What all unshown candidates of a query weigh, over those shown.
 
-        max(1/10, Φ(2 - z) / 3),   z = (agreement of clicks - agreement of production) / error
+        max(1/20, Φ(2 - z) / 3),   z = (agreement of clicks - agreement of production) / error
 
     Production left a candidate out because it took it for irrelevant. Clicks cannot say whether it was right, but they
     say what production knows about results that it did show: `knowledge` compares it with a ranker learned from
@@ -59,7 +59,7 @@ def weight_of_unshown(data: RankingDataset, clicks: ClickTable, curve: Curve, *,
     >>> wrong = ClickTable.from_arrays(data, clicks=[40, 9, 0] * 30, **shown)
     >>> rho = Propensities.power(1, k=2)
     >>> round(weight_of_unshown(data, right, rho), 2), weight_of_unshown(data, wrong, rho)
-    (0.33, 0.1)
+    (0.33, 0.05)
     """
     known = knowledge(data, clicks, curve, seed=seed)
     if known is None:
