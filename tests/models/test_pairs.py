@@ -163,7 +163,7 @@ def test_queries_held_out_have_no_slope_and_are_judged_by_their_preferences() ->
     table = PairTable.of_observations(OBSERVED, Unshown(None, 0.05, 1.0))
     scores = (np.arange(len(table.rows)) % 2).astype(np.float32)  # ties agree by half
     held = np.array([1, 4, 5])
-    slopes = PairLoss(table, np.setdiff1d(every(table), held), 1).at(scores)
+    slopes = PairLoss(table, np.setdiff1d(every(table), held), 1, held=held).at(scores)
     owner = np.searchsorted(table.offsets, np.arange(len(table.rows)), side="right") - 1  # places are rows here
     assert not slopes.hessian[np.isin(owner, held)].any()
     assert slopes.hessian[~np.isin(owner, held)].all()
@@ -177,7 +177,7 @@ def test_queries_held_out_have_no_slope_and_are_judged_by_their_preferences() ->
         loss += float(losses.pairwise(own, preference))
         agreed += float(losses.concordance(own, preference)[0])
         whole += float(preference.sum())
-    assert PairLoss(table, held, 1).judged(scores) == pytest.approx((loss / whole, agreed / whole))
+    assert (slopes.held_loss, slopes.agreed) == pytest.approx((loss / whole, agreed / whole))
 
 
 def test_queries_without_a_preference_are_left_out() -> None:

@@ -23,11 +23,17 @@ _PARTS = 4  # per thread: they take unequally long
 
 
 class Slopes(NamedTuple):
-    """The derivatives of the loss by each score, as the engine takes them, and the mean loss of a preference."""
+    """The derivatives of the loss by each score, as the engine takes them, and the mean loss of a preference.
+
+    held_loss, agreed   of the queries held out: the mean loss of a preference, each alike, and the share of the
+                        preferences that the scores agree with
+    """
 
     gradient: NDArray[np.float32]
     hessian: NDArray[np.float32]
     loss: float
+    held_loss: float | None = None
+    agreed: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +128,9 @@ class PairTable:
 
 
 class PairLoss:
-    """The loss of some queries of a table, as `form` says; `threads` share the work, and change nothing else.
+    """The loss of some queries of a table, as `form` says, while others are held out.
+
+    `threads` share the work, and change nothing else.
 
     pairs     CLD-pair's
     top       the same, each pair of shown candidates weighted by what exchanging them would do to DCG
@@ -131,8 +139,10 @@ class PairLoss:
     All are scaled so that a candidate's second derivative is about 1.
     """
 
-    def __init__(self, table: PairTable, queries: IntArray, threads: int, form: LossForm = "pairs") -> None:
-        self._table, self._queries, self._form = table, queries, form
+    def __init__(
+        self, table: PairTable, queries: IntArray, threads: int, form: LossForm = "pairs", held: IntArray | None = None
+    ) -> None:
+        self._table, self._queries, self._form, self._held = table, queries, form, held
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._total = float(table.totals()[queries].sum())
         shown, size = table.n_shown[queries], np.diff(table.offsets)[queries]
@@ -149,11 +159,6 @@ class PairLoss:
             self._clicks, self._mass = clicks_and_mass(table)
             self._total = float(segments.sums_of_segments(self._clicks, table.offsets)[queries].sum())
 
-    def judged(self, scores: NDArray[np.float32]) -> tuple[float, float]:
-        """The mean loss of all preferences, each alike, and the share of them that the scores agree with."""
-        loss, agreed, total = compiled.pair_agreement(scores, self._queries, *self._table.arrays).sum(axis=1)
-        return float(loss / total), float(agreed / total)
-
     def at(self, scores: NDArray[np.float32]) -> Slopes:
         """The derivatives at the score of each candidate; the next call overwrites the arrays."""
         table = self._table
@@ -168,7 +173,10 @@ class PairLoss:
 
         list(map(work, self._parts) if self._pool is None else self._pool.map(work, self._parts))
         loss = float(self._lost[self._queries].sum()) / self._total
-        return Slopes(self._gradient, self._hessian, loss)
+        if self._held is None or not len(self._held):
+            return Slopes(self._gradient, self._hessian, loss)
+        lost, agreed, total = compiled.pair_agreement(scores, self._held, *table.arrays).sum(axis=1)
+        return Slopes(self._gradient, self._hessian, loss, float(lost / total), float(agreed / total))
 
 
 def scaled_discounts(table: PairTable) -> Floats:

@@ -16,7 +16,7 @@ from cldrank.models.model import LossForm
 from cldrank.models.pairs import PairTable, Slopes, clicks_and_mass, scaled_discounts
 
 _MOST_PAIRS = 1 << 25  # that are worked on at a time
-_WIDTHS = 2.0 ** np.arange(1, 30, 0.5)  # queries are padded to one of these
+_KEPT_PAIRS = 1 << 28  # whose preferences are kept from round to round
 
 
 class _Group(NamedTuple):
@@ -26,7 +26,7 @@ class _Group(NamedTuple):
     inside                   (Q, S) 1 for a candidate
     target, weight           (Q, S)
     shown                    (Q, S) 1 for a shown candidate
-    mixed                    (Q, 1, 1) the weight of each pair of a shown and an unshown candidate
+    mixed, learned           (Q, 1, 1) the weight of each pair of a shown and an unshown candidate; 0 for a query held out
     clicks, mass             (Q, S) as the softmax needs them
     """
 
@@ -36,86 +36,95 @@ class _Group(NamedTuple):
     weight: Tensor
     shown: Tensor
     mixed: Tensor
+    learned: Tensor
     clicks: Tensor
     mass: Tensor
     preferring: int
+
+    def preferences(self) -> Tensor:
+        """(Q, A, S) how much each of the first candidates is preferred to each other, both shown."""
+        first = slice(0, self.preferring)
+        above = (self.target[:, first, None] - self.target[:, None, :]).clamp(min=0)
+        above *= self.weight[:, first, None].minimum(self.weight[:, None, :])
+        return above * (self.shown[:, first, None] * self.shown[:, None, :])
 
 
 class DeviceLoss:
     """As `PairLoss`, in float32; derivatives stay on the device."""
 
-    def __init__(self, table: PairTable, queries: IntArray, device: str, form: LossForm = "pairs") -> None:
+    def __init__(
+        self, table: PairTable, queries: IntArray, device: str, form: LossForm = "pairs", held: IntArray | None = None
+    ) -> None:
         self._form, self._device = form, torch.device(device)
-        self._n_rows = len(table.rows)
+        self._n_rows, self._holds = len(table.rows), held is not None and len(held) > 0
+        self._mixes = bool(table.mixed.any())
         clicks, mass = clicks_and_mass(table)
         discounts = scaled_discounts(table) if form == "top" else np.zeros(1)
         self._discounts = torch.from_numpy(discounts).to(self._device, torch.float32)
-        self._groups = [self._group(table, part, clicks, mass) for part in _parts(table, queries)]
+        learned = np.zeros(len(table))
+        learned[queries] = 1.0
+        used = queries if held is None else np.union1d(queries, held)
+        self._groups = [self._group(table, part, learned, clicks, mass) for part in _parts(table, used)]
+        pairs = sum(group.rows.numel() * group.preferring for group in self._groups)
+        self._kept = [group.preferences() for group in self._groups] if pairs <= _KEPT_PAIRS else None
         by_query = segments.sums_of_segments(clicks, table.offsets) if form == "softmax" else table.totals()
         self._total = float(by_query[queries].sum())
 
     def at(self, scores: NDArray[np.float32]) -> Slopes:
         """The derivatives at the score of each candidate."""
-        sums = torch.zeros((2, self._n_rows + 1), device=self._device)
-        lost = torch.zeros((), dtype=torch.float64, device=self._device)
-        for group, f in self._scored(scores):
-            slope, curve, loss = self._softmax(group, f) if self._form == "softmax" else self._pairs(group, f)
-            sums[0].index_put_((group.rows,), slope, accumulate=False)
-            sums[1].index_put_((group.rows,), curve, accumulate=False)
-            lost += loss.double()
-        gradient: Any = sums[0, :-1]
-        hessian: Any = sums[1, :-1]
-        return Slopes(gradient, hessian, float(lost) / self._total)
-
-    def judged(self, scores: NDArray[np.float32]) -> tuple[float, float]:
-        """The mean loss of all preferences, each alike, and the share of them that the scores agree with."""
-        sums = torch.zeros(3, dtype=torch.float64, device=self._device)
-        for group, f in self._scored(scores):
-            preference = self._preference(group, torch.zeros_like(group.mixed))
-            ahead = f[:, : group.preferring, None] - f[:, None, :]
-            lost = (preference * torch.nn.functional.softplus(-ahead)).sum()
-            agreed = (preference * (0.5 * (1 + ahead.sign()))).sum()
-            sums += torch.stack([lost, agreed, preference.sum()]).double()
-        lost_sum, agreed_sum, total = sums.tolist()
-        return lost_sum / total, agreed_sum / total
-
-    def _scored(self, scores: NDArray[np.float32]) -> Iterator[tuple[_Group, Tensor]]:
         padded = torch.from_numpy(np.append(scores, np.float32(0))).to(self._device)
-        for group in self._groups:
-            yield group, padded[group.rows]
+        slopes = torch.zeros((2, self._n_rows + 1), device=self._device)
+        sums = torch.zeros(4, dtype=torch.float64, device=self._device)  # the loss; of those held out: loss, agreed, all
+        for number, group in enumerate(self._groups):
+            f = padded[group.rows]
+            preference = group.preferences() if self._kept is None else self._kept[number]
+            ahead = f[:, : group.preferring, None] - f[:, None, :]
+            lost = torch.nn.functional.softplus(-ahead)
+            if self._holds:
+                held = preference * (1 - group.learned)
+                agreed = held * (0.5 * (1 + ahead.sign()))
+                sums[1:] += torch.stack([(held * lost).sum(), agreed.sum(), held.sum()]).double()
+            learned = group.learned[:, :, 0]
+            if self._form == "softmax":
+                slope, curve, loss = self._softmax(group, f)
+                sums[0] += (loss * learned[:, 0]).sum().double()
+            else:
+                slope, curve, weighted = self._pairs(group, f, ahead, preference)
+                sums[0] += (weighted * lost * group.learned).sum().double()
+            slopes[:, group.rows] = torch.stack([slope * learned, curve * learned])
+        loss_sum, held_loss, held_agreed, held_total = sums.tolist()
+        gradient: Any = slopes[0, :-1]
+        hessian: Any = slopes[1, :-1]
+        held_out = (held_loss / held_total, held_agreed / held_total) if self._holds else (None, None)
+        return Slopes(gradient, hessian, loss_sum / self._total, *held_out)
 
-    def _preference(self, group: _Group, mixed: Tensor) -> Tensor:
-        """(Q, A, S) how much each of the first candidates is preferred to each other."""
+    def _pairs(self, group: _Group, f: Tensor, ahead: Tensor, preference: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The derivatives by each score, and how much each pair counts."""
         first = slice(0, group.preferring)
-        above = (group.target[:, first, None] - group.target[:, None, :]).clamp(min=0)
-        preference = above * group.weight[:, first, None].minimum(group.weight[:, None, :])
-        preference *= group.shown[:, first, None] * group.shown[:, None, :]
-        unshown = (group.inside - group.shown)[:, None, :]
-        return preference + mixed * group.shown[:, first, None] * unshown
-
-    def _pairs(self, group: _Group, f: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The derivatives by each score, and the loss."""
-        preference = self._preference(group, group.mixed)
         if self._form == "top":
             ranked = torch.where(group.inside > 0, f, -torch.inf).argsort(dim=1, descending=True, stable=True)
             discount = torch.empty_like(f).scatter_(1, ranked, self._discounts[: f.shape[1]].expand_as(f))
-            preference = preference * (discount[:, : group.preferring, None] - discount[:, None, :]).abs()
-        ahead = f[:, : group.preferring, None] - f[:, None, :]
+            preference = preference * (discount[:, first, None] - discount[:, None, :]).abs()
+        if self._mixes:
+            unshown = (group.inside - group.shown)[:, None, :]
+            preference = preference + group.mixed * group.shown[:, first, None] * unshown
         wrong = torch.sigmoid(-ahead)
         slope = preference * wrong
         curve = slope * (1 - wrong)
-        first, second = slope.sum(1), curve.sum(1)
-        first[:, : group.preferring] -= slope.sum(2)
-        second[:, : group.preferring] += curve.sum(2)
-        return first, second, (preference * torch.nn.functional.softplus(-ahead)).sum()
+        by_score, twice = slope.sum(1), curve.sum(1)
+        by_score[:, first] -= slope.sum(2)
+        twice[:, first] += curve.sum(2)
+        return by_score, twice, preference
 
     def _softmax(self, group: _Group, f: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         chances = torch.log_softmax(f + group.mass.log(), 1)
         total, chance = group.clicks.sum(1, keepdim=True), chances.exp()
-        lost = torch.where(group.clicks > 0, group.clicks * chances, 0.0).sum()
+        lost = torch.where(group.clicks > 0, group.clicks * chances, 0.0).sum(1)
         return total * chance - group.clicks, total * chance * (1 - chance), -lost
 
-    def _group(self, table: PairTable, queries: IntArray, clicks: NDArray[Any], mass: NDArray[Any]) -> _Group:
+    def _group(
+        self, table: PairTable, queries: IntArray, learned: NDArray[Any], clicks: NDArray[Any], mass: NDArray[Any]
+    ) -> _Group:
         sizes = np.diff(table.offsets)[queries]
         column = np.arange(sizes.max())
         inside = column < sizes[:, None]
@@ -130,16 +139,16 @@ class DeviceLoss:
         return _Group(
             torch.from_numpy(rows).to(self._device, torch.int64),
             *(tensor(values) for values in (inside, table.target[place] * inside, table.weight[place] * inside, shown)),
-            tensor(table.mixed[queries])[:, None, None],
+            *(tensor(values[queries])[:, None, None] for values in (table.mixed, learned)),
             *(tensor(values[place] * inside) for values in (clicks, mass)),
             preferring=int((prefers & shown).sum(axis=1).max()),
         )
 
 
 def _parts(table: PairTable, queries: IntArray) -> Iterator[IntArray]:
-    """Queries of like size together, few enough for the device."""
+    """Queries of like size together, up to twice as long as another, few enough for the device."""
     sizes = np.diff(table.offsets)[queries]
-    width = np.searchsorted(_WIDTHS, sizes)
+    width = np.ceil(np.log2(sizes / sizes.max()))
     for own in np.unique(width):
         group = queries[width == own]
         most = max(1, _MOST_PAIRS // int(sizes[width == own].max()) ** 2)

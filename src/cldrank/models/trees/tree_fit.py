@@ -15,7 +15,7 @@ from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.pairs import PairLoss, PairTable
 from cldrank.models.run import Epoch, Run
-from cldrank.models.trees.boosting import TreeEngine, page_folder
+from cldrank.models.trees.boosting import ROUNDS_TOGETHER, TreeEngine, page_folder
 from cldrank.rankers.devices import is_cpu
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     Loss = PairLoss | DeviceLoss
 
-_EVERY = 10  # rounds between two checkpoints
 _TREES = "trees"
 Status = Literal["completed", "early_stopped", "interrupted"]
 
@@ -58,9 +57,9 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
     threads = fair_threads(available_cores())
     with page_folder(features, table.rows, run.device) as pages:
         engine = TreeEngine(features, table.rows, model, run, threads, context.user, pages)
-        loss, held_loss = (_loss(model, table, queries, run, threads) for queries in (learned, held))
+        loss = _loss(model, table, learned, held, run, threads)
         checkpoint = Checkpoint.of(run, lambda: _digest(table, context))
-        status, history, content = grow_trees(loss, held_loss, engine, model, run, checkpoint)
+        status, history, content = grow_trees(loss, engine, model, run, checkpoint)
     ranker = TreeRanker(content=content, feature_names=context.data.feature_names, provenance=context.provenance)
     if status == "interrupted":
         done, kept = count(len(history), "round"), count(len(ranker.trees), "round")
@@ -75,15 +74,13 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
     return trained_fit(context, ranker, status, history, (len(learned), len(held)))
 
 
-def _loss(model: Trees, table: PairTable, queries: IntArray, run: Run, threads: int) -> Loss | None:
-    """The loss of some queries, computed where the trees are grown; None without any query."""
-    if not len(queries):
-        return None
+def _loss(model: Trees, table: PairTable, learned: IntArray, held: IntArray, run: Run, threads: int) -> Loss:
+    """The loss, computed where the trees are grown."""
     if is_cpu(run.device) or find_spec("torch") is None:
-        return PairLoss(table, queries, threads, model.loss)
+        return PairLoss(table, learned, threads, model.loss, held)
     from cldrank.models.trees.device_loss import DeviceLoss
 
-    return DeviceLoss(table, queries, str(run.device), model.loss)
+    return DeviceLoss(table, learned, str(run.device), model.loss, held)
 
 
 def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
@@ -105,7 +102,6 @@ def _digest(table: PairTable, context: Context) -> str:
 
 def grow_trees(
     loss: Loss,
-    held: Loss | None,
     engine: TreeEngine,
     model: Trees,
     run: Run,
@@ -116,9 +112,11 @@ def grow_trees(
     They give how they ended, an `Epoch` for each, and the trees up to the least held-out loss as the engine's JSON.
     """
     arrays, restored = checkpoint.restore()
-    if restored:
-        engine.load(arrays[_TREES].tobytes())
     history = restored[: model.rounds]
+    if not is_cpu(run.device):
+        history = history[: len(history) // ROUNDS_TOGETHER * ROUNDS_TOGETHER]
+    if history:
+        engine.load(arrays[_TREES].tobytes(), len(history))
     status: Status = "completed"
     try:
         slopes = loss.at(engine.scores())
@@ -128,15 +126,14 @@ def grow_trees(
                 break
             start = time.perf_counter()
             engine.grow(slopes.gradient, slopes.hessian)
-            scores = engine.scores()
-            slopes = loss.at(scores)
-            held_loss, agreed = (None, None) if held is None else held.judged(scores)
+            slopes = loss.at(engine.scores())
+            held_loss = slopes.held_loss
             seconds = time.perf_counter() - start
             least = min((epoch.held_loss for epoch in history if epoch.held_loss is not None), default=math.inf)
             best = held_loss is None or held_loss < least
             rate = float(model.learning_rate)
-            history = [*history, Epoch(number, slopes.loss, agreed, rate, seconds, best, held_loss)]
-            if not len(history) % _EVERY:
+            history = [*history, Epoch(number, slopes.loss, slopes.agreed, rate, seconds, best, held_loss)]
+            if not len(history) % ROUNDS_TOGETHER:
                 _save(engine, history, checkpoint)
             if run.on_epoch is not None:
                 run.on_epoch(history[-1])
