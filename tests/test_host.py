@@ -61,7 +61,12 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_macos_swaps_names_by_its_own_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[object, ...]] = []
-    as_macos(monkeypatch, renamex_np=lambda *given: calls.append(given) or 0)
+
+    def renamex_np(*given: object) -> int:
+        calls.append(given)
+        return 0
+
+    as_macos(monkeypatch, renamex_np=renamex_np)
     first, second = folders(tmp_path)
     assert host.exchange(first, second)
     assert calls == [(os.fsencode(first), os.fsencode(second), 2)]  # RENAME_SWAP
