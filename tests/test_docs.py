@@ -29,7 +29,14 @@ def test_generated_pages_are_up_to_date(name: str) -> None:
 # -- the API pages -------------------------------------------------------------------------------------------------
 
 INNER = ("clicks.aggregate", "clicks.imports", "clicks.simulate", "data.synthetic", "propensity.behaviour")
-ROOMS = ("errors", "experiment", "mlflow", "scoring", "spark", *(name for name in dir(cr) if inspect.ismodule(getattr(cr, name))))
+ROOMS = (
+    "errors",
+    "experiment",
+    "mlflow",
+    "scoring",
+    "spark",
+    *(name for name in dir(cr) if inspect.ismodule(getattr(cr, name))),
+)
 PUBLIC = {
     f"{room}.{name}": getattr(importlib.import_module(room), name)
     for room in ("cldrank", *(f"cldrank.{name}" for name in dict.fromkeys((*ROOMS, *INNER))))

@@ -296,6 +296,7 @@ def test_a_folder_is_swept_of_what_the_dead_left_and_of_nothing_else(tmp_path: P
     assert names(tmp_path) == [".hidden", ".notes.part", ".upper.ABCDEFGH.part", "mine", "visible.abcdefgh.part"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 def test_content_reaches_the_disk_before_its_name_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     fsync, replace, exchanged = os.fsync, os.replace, host.exchange

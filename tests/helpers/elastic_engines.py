@@ -17,6 +17,14 @@ from cldrank.export.replay import elasticsearch_replay, opensearch_replay
 Answer = dict[str, Any]
 
 
+def indexed(method: str, path: str, body: Any) -> Answer | None:
+    """What both answer when documents are indexed; None to other calls."""
+    if (method, path) == ("POST", "/candidates/_bulk"):
+        PRODUCTS.update({action["index"]["_id"]: one for action, one in zip(body[::2], body[1::2], strict=True)})
+        return {"errors": False}
+    return {"acknowledged": True} if path == "/candidates" and method in ("PUT", "DELETE") else None
+
+
 class OpenSearch:
     """The Learning to Rank plugin: feature sets, models, logging, rescoring."""
 
@@ -26,6 +34,11 @@ class OpenSearch:
         self.models: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {}
 
     def call(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
+        if (answer := indexed(method, path, body)) is not None or (method, path) == ("GET", "/"):
+            return answer or {}
+        if (method, path) == ("DELETE", "/_ltr"):
+            self.__init__()  # type: ignore[misc]
+            return {"acknowledged": True}
         if (method, path) == ("PUT", "/_ltr"):
             need(body is None, "the store takes no body")
             self.store = True
@@ -54,7 +67,7 @@ class OpenSearch:
             known = found[1] in self.models
             need(known, json.dumps({"_index": ".ltrstore", "_id": f"model-{found[1]}", "found": False}), 404)
             return {"_index": ".ltrstore", "_id": f"model-{found[1]}", "_version": 1, "found": True}
-        if method == "POST" and path == "/products/_search":
+        if method == "POST" and path in ("/products/_search", "/candidates/_search"):
             return self.search(body)
         raise RefusedError(f"no handler found for uri [{path}] and method [{method}]")
 
@@ -142,12 +155,14 @@ class Elasticsearch:
         self.models: dict[str, dict[str, Any]] = {}
 
     def call(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
+        if (answer := indexed(method, path, body)) is not None:
+            return answer
         if (method, path) == ("GET", "/"):
             return {"version": {"number": "9.2.0", "build_flavor": "default"}, "tagline": "You Know, for Search"}
         if path == "/products/_search/template":
             need(query.get("include_named_queries_score") == "true", "scores of named queries are wanted")
             return self.logged(body)
-        if (method, path) == ("POST", "/products/_search"):
+        if method == "POST" and path in ("/products/_search", "/candidates/_search"):
             return self.search(body)
         found = re.fullmatch(r"/_ml/trained_models/([a-z0-9](?:[a-z0-9_.-]*[a-z0-9])?)", path)
         need(found, f"no handler found for uri [{path}] and method [{method}]")

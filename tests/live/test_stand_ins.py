@@ -1,0 +1,60 @@
+"""What the live tests do to engines, done to stand-ins: `examples/compose/check.py` sends what an engine takes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import check as compose
+import made_rankers
+import pytest
+from engine_stand_in import StandIn
+from shop import PRODUCTS
+
+import cldrank as cr
+
+
+@pytest.fixture
+def stand_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of an engine that ranks by the replay of what was uploaded to it."""
+    before = dict(PRODUCTS)
+    with StandIn(request.param) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        monkeypatch.setattr(compose, "CONFIG_PORT", server.server_port)
+        yield server.address + ("/solr/candidates" if request.param == "solr" else "")
+        server.shutdown()
+        thread.join()
+    PRODUCTS.clear()
+    PRODUCTS.update(before)
+
+
+def candidates() -> cr.RankingDataset:
+    features = abs(made_rankers.FEATURES[:30])
+    return cr.RankingDataset.from_arrays(
+        features, [1] * 10 + [2] * 20, [0, 1, 2] * 10, feature_names=made_rankers.NAMES
+    )
+
+
+SLOW = pytest.param("elasticsearch", marks=pytest.mark.slow)  # eland's imports; a page uploads by it, too
+
+
+@pytest.mark.parametrize("stand_in", ["opensearch", SLOW, "solr", "vespa"], indirect=True)
+def test_an_engine_that_ranks_as_documented_passes(stand_in: str, request: pytest.FixtureRequest) -> None:
+    name = request.node.callspec.params["stand_in"]
+    ranker = made_rankers.trees()
+    for _ in range(2):  # what an earlier run left is replaced
+        assert compose.check(name, stand_in, ranker, candidates()) < compose.TOLERANCE
+
+
+@pytest.mark.parametrize("stand_in", ["opensearch"], indirect=True)
+def test_an_engine_that_ranks_otherwise_does_not(stand_in: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranker = cr.Oracle(model=cr.Linear(scaling="standard:clip=none")).fit(candidates()).ranker_
+    assert compose.check("opensearch", stand_in, ranker, candidates()) < compose.TOLERANCE
+    scores = compose.OpenSearch.scores
+    lower = lambda *given: {one: score - 0.01 * (one == "2_12") for one, score in scores(*given).items()}  # noqa: E731
+    monkeypatch.setattr(compose.OpenSearch, "scores", lower)
+    assert compose.check("opensearch", stand_in, ranker, candidates()) > compose.TOLERANCE
+    monkeypatch.setattr(compose.OpenSearch, "scores", lambda *_: {})
+    with pytest.raises(SystemExit, match="no score for 30 of 30 candidates"):
+        compose.check("opensearch", stand_in, ranker, candidates())
