@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cldrank import host
-from cldrank.files import replacing, replacing_folder
+from cldrank.files import replacing
 from cldrank.host import machine_memory, spare_memory
 
 GIB = 1 << 30
@@ -24,8 +24,8 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 
 @pytest.fixture
 def without_proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system without /proc and control groups, which has 8 GiB and does not say what is free: macOS."""
-    sizes = {"SC_PHYS_PAGES": 8 * GIB // 4096, "SC_PAGE_SIZE": 4096}
+    """A system without /proc and control groups, which has 12 GiB and does not say what is free: macOS."""
+    sizes = {"SC_PHYS_PAGES": 12 * GIB // 4096, "SC_PAGE_SIZE": 4096}
 
     def sysconf(name: str) -> int:
         if name not in sizes:
@@ -52,69 +52,38 @@ def test_nothing_else_knows_the_system() -> None:
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
-def folders(tmp_path: Path) -> tuple[Path, Path]:
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "name").write_text(name)
-    return tmp_path / "a", tmp_path / "b"
+def test_macos_swaps_names_by_its_own_call_where_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    as_macos(monkeypatch, renamex_np=lambda *given: 0 if given == (b"a", b"b", 2) else -1)  # RENAME_SWAP
+    assert host.exchange(Path("a"), Path("b"))
+    assert not host.exchange(Path("a"), Path("on a file system that cannot"))
+    as_macos(monkeypatch)
+    assert not host.exchange(Path("a"), Path("b"))
 
 
-def test_macos_swaps_names_by_its_own_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[object, ...]] = []
-
-    def renamex_np(*given: object) -> int:
-        calls.append(given)
-        return 0
-
-    as_macos(monkeypatch, renamex_np=renamex_np)
-    first, second = folders(tmp_path)
-    assert host.exchange(first, second)
-    assert calls == [(os.fsencode(first), os.fsencode(second), 2)]  # RENAME_SWAP
-
-
-@pytest.mark.parametrize("library", [{}, {"renamex_np": lambda *_: -1}], ids=["no call", "not on this file system"])
-def test_without_a_swap_a_folder_is_replaced_by_two_renames(
-    library: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    as_macos(monkeypatch, **library)
-    first, _ = folders(tmp_path)
-    with replacing_folder(first) as temporary:
-        (temporary / "name").write_text("new")
-    assert (first / "name").read_text() == "new"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
-
-
-@pytest.mark.parametrize("full", ["done", "refused"])
-def test_macos_flushes_the_cache_of_the_drive_where_it_can(
-    full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[str] = []
+def test_macos_flushes_the_cache_of_the_drive_where_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
 
     def control(handle: int, command: int) -> None:
-        calls.append(f"fcntl {command}")
-        if full == "refused":
+        calls.append((handle, command))
+        if handle:
             raise OSError(errno.ENOTSUP, "Operation not supported")
 
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
     monkeypatch.setattr(fcntl, "fcntl", control)
-    monkeypatch.setattr(os, "fsync", lambda _: calls.append("fsync"))
-    with replacing(tmp_path / "file") as temporary:
-        temporary.write_text("whole")
-    assert calls == ["fcntl 51", "fsync"][: 1 + (full == "refused")] * 2  # the file, then its folder
+    monkeypatch.setattr(os, "fsync", calls.append)
+    host.flush(0)
+    host.flush(1)
+    assert calls == [(0, 51), (1, 51), 1]
 
 
 def test_a_disk_that_fails_is_not_taken_for_one_that_cannot_flush(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(number: int) -> Any:
-        def flush(_: int) -> None:
-            raise OSError(number, os.strerror(number))
+    def fail(number: int) -> None:
+        raise OSError(number, os.strerror(number))
 
-        return flush
-
-    monkeypatch.setattr(os, "fsync", fails(errno.EINVAL))
-    host.flush(0)
-    monkeypatch.setattr(os, "fsync", fails(errno.EIO))
+    monkeypatch.setattr(os, "fsync", fail)
+    host.flush(errno.EINVAL)
     with pytest.raises(OSError, match="Input/output error"):
-        host.flush(0)
+        host.flush(errno.EIO)
 
 
 def test_a_drive_of_windows_refuses_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,23 +105,12 @@ def test_cores_where_a_process_cannot_be_bound_to_some(monkeypatch: pytest.Monke
     assert host.available_cores() == 6
 
 
-def test_a_library_without_mallopt_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    as_macos(monkeypatch)
-    host.keep_memory(1 << 20)
-
-
 @pytest.mark.usefixtures("without_proc")
-def test_macos_has_half_of_its_memory_free() -> None:
-    assert machine_memory(free=False) == 8 * GIB
-    assert machine_memory(free=True) == 4 * GIB
-    assert spare_memory() == 2 * GIB
-
-
-@pytest.mark.usefixtures("without_proc")
-def test_a_system_that_says_nothing_has_4_gib_free(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_macos_has_half_of_its_memory_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (machine_memory(free=False), machine_memory(free=True)) == (12 * GIB, 6 * GIB)
     monkeypatch.delattr(os, "sysconf")
     assert machine_memory(free=True) is None
-    assert spare_memory() == 2 * GIB
+    assert spare_memory() == 2 * GIB  # half of 4
 
 
 @pytest.fixture

@@ -89,13 +89,9 @@ def test_what_opensearch_keeps_of_ubi_is_imported(tmp_path: Path) -> None:
     assert sorted(shown) == sorted(movies)
     for position, document in enumerate(shown, start=1):
         for action in ("impression", "click")[: 1 + (position == 2)]:
-            event = {
-                "action_name": action,
-                "query_id": "page-1",
-                "timestamp": f"2026-05-06T10:00:0{position}Z",
-                "event_attributes": {"object": {"object_id": document}, "position": {"ordinal": position}},
-            }
-            compose.call("POST", f"{address}/ubi_events/_doc?refresh=true", event)
+            seen = {"object": {"object_id": document}, "position": {"ordinal": position}}
+            event = {"action_name": action, "query_id": "page-1", "timestamp": f"2026-05-06T10:00:0{position}Z"}
+            compose.call("POST", f"{address}/ubi_events/_doc?refresh=true", {**event, "event_attributes": seen})
     for index in ("ubi_queries", "ubi_events"):
         for _ in range(60):  # queries are indexed in the background
             hits = compose.call("POST", f"{address}/{index}/_search", {"size": 100})["hits"]["hits"]
