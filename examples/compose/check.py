@@ -96,8 +96,10 @@ class OpenSearch:
             factor = {"field": one["name"], "missing": 0}
             query = {"query": {"match_all": {}}, "boost_mode": "replace", "field_value_factor": factor}
             one |= {"params": [], "template": {"function_score": query}}
+        completed = {"featureset": {"name": MODEL, "features": features}}
+        (folder / "featureset.json").write_text(json.dumps(completed))
         own = f"{self.address}/_ltr/_featureset/{MODEL}"
-        call("POST", own, {"featureset": {"features": features}})
+        call("POST", own, completed)
         if (folder / "scaling.json").exists():
             call("POST", f"{own}/_addfeatures?merge=true", (folder / "scaling.json").read_bytes())
         call("POST", f"{own}/_createmodel", (folder / "model.json").read_bytes())
@@ -169,6 +171,7 @@ class Solr:
         for one in features:
             kind = "org.apache.solr.ltr.feature.FieldValueFeature"
             one |= {"class": kind, "params": {"field": one["name"]}}
+        (folder / "features.json").write_text(json.dumps(features))
         call("PUT", f"{self.address}/schema/feature-store", features)
         call("PUT", f"{self.address}/schema/model-store", (folder / "model.json").read_bytes())
 
@@ -187,6 +190,7 @@ class Vespa:
         self.address = address
         self.config = f"{urlsplit(address).scheme}://{urlsplit(address).hostname}:{CONFIG_PORT}"
         self.files: dict[str, bytes] = {}
+        self.fields: Sequence[str] = ()
 
     def renamed(self, field: str) -> str:
         """What the engine calls a feature."""
@@ -194,11 +198,13 @@ class Vespa:
 
     def prepare(self, fields: Sequence[str]) -> None:
         """Deploy a schema."""
+        self.fields = fields
         kinds = {"id": "string", "query_s": "string", **dict.fromkeys(fields, "float")}
         declared = "".join(
             f"        field {name} type {kind} {{ indexing: attribute | summary }}\n" for name, kind in kinds.items()
         )
-        schema = f"schema {INDEX} {{\n    document {INDEX} {{\n{declared}    }}\n}}\n"
+        words = "    fieldset default { fields: query_s }\n"
+        schema = f"schema {INDEX} {{\n    document {INDEX} {{\n{declared}    }}\n{words}}}\n"
         services = (
             '<services version="1.0"><container id="default" version="1.0"><search/><document-api/></container>'
             '<content id="content" version="1.0"><min-redundancy>1</min-redundancy>'
@@ -229,7 +235,9 @@ class Vespa:
             call("POST", f"{self.address}/document/v1/{INDEX}/{INDEX}/docid/{own}", {"fields": document})
 
     def load(self, folder: Path) -> None:
-        """Deploy the export."""
+        """Deploy the export, and a profile that logs the features."""
+        listed = " ".join(self.renamed(field) for field in self.fields)
+        (folder / "logged.profile").write_text(f"rank-profile logged {{\n    match-features: {listed}\n}}\n")
         for path in (path for path in folder.rglob("*") if path.parent.name == "models" or path.suffix == ".profile"):
             place = "models" if path.parent.name == "models" else f"schemas/{INDEX}"
             self.files[f"{place}/{path.name}"] = path.read_bytes()
@@ -250,10 +258,10 @@ def field_names(data: cr.RankingDataset) -> dict[str, str]:
     return {feature: f"x{number}_f" for number, feature in enumerate(data.feature_names)}
 
 
-def check(name: str, address: str, ranker: Any, data: cr.RankingDataset) -> float:
-    """The largest difference of a score, as a share of the largest score; a constant that changes no order is left out.
+def check(name: str, address: str, ranker: Any, data: cr.RankingDataset, folder: Path) -> float:
+    """The largest difference of a score, as a share of the largest score; the export is left in a folder, completed.
 
-    Some engines know no intercept.
+    A constant, which changes no order, is left out: some engines know no intercept.
     """
     engine: Any = ENGINES[name](address.rstrip("/"))
     fields = field_names(data)
@@ -265,11 +273,9 @@ def check(name: str, address: str, ranker: Any, data: cr.RankingDataset) -> floa
     ]
     engine.prepare(list(fields.values()))
     engine.fill(documents)
-    with tempfile.TemporaryDirectory() as folder:
-        renamed = {feature: engine.renamed(field) for feature, field in fields.items()}
-        shipped = cr.export_ranker(ranker, name, f"{folder}/export", name=MODEL, renamed=renamed, check=data)
-        print(shipped)
-        engine.load(Path(folder) / "export")
+    renamed = {feature: engine.renamed(field) for feature, field in fields.items()}
+    print(cr.export_ranker(ranker, name, folder, name=MODEL, renamed=renamed, check=data))
+    engine.load(folder)
     theirs = np.full(data.n_rows, np.nan)
     for query, size in zip(data.query_ids, np.diff(data.offsets).tolist(), strict=True):
         for document, score in engine.scores(str(query), size).items():
@@ -283,6 +289,8 @@ def check(name: str, address: str, ranker: Any, data: cr.RankingDataset) -> floa
 if __name__ == "__main__":
     if len(sys.argv) != 5 or sys.argv[1] not in ENGINES:
         raise SystemExit(f"usage: python check.py {'|'.join(ENGINES)} ADDRESS RANKER FEATURES")
-    difference = check(sys.argv[1], sys.argv[2], cr.load_ranker(sys.argv[3]), cr.load(sys.argv[4]))
+    with tempfile.TemporaryDirectory() as place:
+        ranker, data = cr.load_ranker(sys.argv[3]), cr.load(sys.argv[4])
+        difference = check(sys.argv[1], sys.argv[2], ranker, data, Path(place) / "export")
     print(f"largest difference: {difference:.2g} of the largest score")
     raise SystemExit(difference > TOLERANCE)

@@ -34,7 +34,7 @@ class Solr:
             return done
         if method == "DELETE":
             store = self.models if "model-store" in path else self.features
-            need(store.pop(path.rpartition("/")[2], None), "no such entry", 404)  # type: ignore[attr-defined]
+            need(store.pop(path.rpartition("/")[2], None), "no such entry", 404)
             return done
         if (method, path) == ("PUT", "/solr/products/schema/feature-store"):
             for one in body:

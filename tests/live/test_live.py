@@ -6,8 +6,8 @@ CLDRANK_LIVE_OPENSEARCH=http://localhost:9200 python -m pytest tests/live
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -19,12 +19,18 @@ import pyarrow.parquet
 import pytest
 
 import cldrank as cr
-from cldrank.clicks.imports import import_log
+from cldrank.scaling import Standard
 
 FEATURES = (
     "title.bm25", "overview.bm25", "tags.bm25", "actors.bm25", "whole.bm25", "whole.covered_ratio", "q_terms", "year",
     "log_votes", "rating", "log_popularity", "jaccard_title",
 )  # fmt: skip  # none is negative, which no engine of Lucene's takes
+COLLECTED = {  # the definitions that `check` leaves, and what finds the candidates of a query by its id
+    "opensearch": ("featureset.json", '{"term": {"query_s": "{{query}}"}}'),
+    "elasticsearch": ("features.json", '{"term": {"query_s": "{{query}}"}}'),
+    "solr": ("features.json", "{!term f=query_s v=$qq}"),
+    "vespa": ("logged.profile", f"select * from {compose.INDEX} where userQuery()"),
+}
 
 
 def live(name: str) -> str:
@@ -44,34 +50,35 @@ def msrd(folder: Path, split: str) -> cr.RankingDataset:
 
 @pytest.mark.parametrize("kind", ["linear", "trees"])
 @pytest.mark.parametrize("name", compose.ENGINES)
-def test_every_score_is_ours(name: str, kind: str, real_data: Path) -> None:
+def test_every_score_is_ours(name: str, kind: str, real_data: Path, tmp_path: Path) -> None:
     address = live(name)
     if (name, kind) == ("elasticsearch", "linear"):
         pytest.skip("Elasticsearch itself takes trees alone")
-    model = cr.Linear(scaling="standard:clip=none") if kind == "linear" else cr.Trees(rounds=50)
+    model = cr.Linear(scaling=Standard(clip=None)) if kind == "linear" else cr.Trees(rounds=50)
     ranker = cr.Oracle(model=model).fit(msrd(real_data, "train")).ranker_
-    assert compose.check(name, address, ranker, msrd(real_data, "test")) < compose.TOLERANCE
+    difference = compose.check(name, address, ranker, msrd(real_data, "test"), tmp_path / "export")
+    assert difference < compose.TOLERANCE
 
 
 @pytest.mark.parametrize("name", compose.ENGINES)
 def test_features_are_collected_as_they_were_indexed(name: str, real_data: Path, tmp_path: Path) -> None:
     address = live(name)
     data = msrd(real_data, "test")[:20]
-    compose.check(name, address, cr.Oracle(model=cr.Trees(rounds=2)).fit(data).ranker_, data)
-    wanted = {}
-    for query, start, end in zip(data.query_ids, data.offsets[:-1], data.offsets[1:], strict=True):
-        wanted[str(query)] = {"keywords": "", "documents": [f"{query}_{at}" for at in range(start, end)]}
-    (tmp_path / "queries.json").write_text(json.dumps(wanted))
-    command = ["features", "collect", "--from", name, address, "--queries", str(tmp_path / "queries.json")]
-    given = ["--featureset", compose.MODEL, "--out", str(tmp_path / "collected.parquet")]
-    subprocess.run([sys.executable, "-m", "cldrank", *command, *given], check=True)
-    collected = cr.load(tmp_path / "collected.parquet")
+    ranker = cr.Oracle(model=cr.Trees(rounds=20)).fit(msrd(real_data, "train")).ranker_
+    compose.check(name, address, ranker, data, tmp_path / "export")
+    (tmp_path / "queries.csv").write_text("\n".join(["query_id", *map(str, data.query_ids)]))
+    definitions, search = COLLECTED[name]
+    index = f"/{compose.INDEX}" if "search" in name else ""
+    command = ["features", "collect", "--from", name, "--url", address + index, "--search", search]
+    command += ["--queries", str(tmp_path / "queries.csv"), "--featureset", str(tmp_path / "export" / definitions)]
+    subprocess.run([sys.executable, "-m", "cldrank", *command, "--out", str(tmp_path / "found.parquet")], check=True)
+    found = cr.load(tmp_path / "found.parquet")
     fields = list(compose.field_names(data).values())
-    at = [collected.feature_names.index(field) for field in fields if field in collected.feature_names]
-    assert at  # those that the trees use
-    rows = [int(str(document).rpartition("_")[2]) for document in collected.doc_ids]
-    ours = [fields.index(collected.feature_names[column]) for column in at]
-    np.testing.assert_array_equal(collected.features[:, at], data.features[rows][:, ours])
+    columns = [fields.index(re.sub(r"attribute\((\w+)\)", r"\1", name)) for name in found.feature_names]
+    assert found.doc_ids is not None
+    rows = [int(str(document).rpartition("_")[2]) for document in found.doc_ids]
+    assert sorted(rows) == list(range(data.n_rows))
+    np.testing.assert_array_equal(found.features, data.features[rows][:, columns])
 
 
 def test_what_opensearch_keeps_of_ubi_is_imported(tmp_path: Path) -> None:
@@ -92,15 +99,12 @@ def test_what_opensearch_keeps_of_ubi_is_imported(tmp_path: Path) -> None:
             seen = {"object": {"object_id": document}, "position": {"ordinal": position}}
             event = {"action_name": action, "query_id": "page-1", "timestamp": f"2026-05-06T10:00:0{position}Z"}
             compose.call("POST", f"{address}/ubi_events/_doc?refresh=true", {**event, "event_attributes": seen})
-    for index in ("ubi_queries", "ubi_events"):
-        for _ in range(60):  # queries are indexed in the background
-            hits = compose.call("POST", f"{address}/{index}/_search", {"size": 100})["hits"]["hits"]
-            if hits:
-                break
-            time.sleep(1)
-        (tmp_path / f"{index}.jsonl").write_text("".join(json.dumps(hit) + "\n" for hit in hits))
-    queries, events = tmp_path / "ubi_queries.jsonl", tmp_path / "ubi_events.jsonl"
-    import_log("ubi", out=tmp_path / "log.parquet", queries=queries, events=events)
+    for _ in range(60):  # the plugin writes in the background
+        if compose.call("POST", f"{address}/ubi_queries/_search", {})["hits"]["hits"]:
+            break
+        time.sleep(1)
+    command = ["clicks", "import", "--from", "ubi", "--url", address, "--out", str(tmp_path / "log.parquet")]
+    subprocess.run([sys.executable, "-m", "cldrank", *command], check=True)
     log = pyarrow.parquet.read_table(tmp_path / "log.parquet").to_pylist()
     assert [(row["query_id"], row["doc_id"], row["position"], bool(row["clicked"])) for row in log] == [
         ("alien", document, position, position == 2) for position, document in enumerate(shown, start=1)

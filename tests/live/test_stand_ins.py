@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import check as compose
 import made_rankers
@@ -12,6 +13,7 @@ from engine_stand_in import StandIn
 from shop import PRODUCTS
 
 import cldrank as cr
+from cldrank.scaling import Standard
 
 
 @pytest.fixture
@@ -40,20 +42,25 @@ SLOW = pytest.param("elasticsearch", marks=pytest.mark.slow)  # eland's imports;
 
 
 @pytest.mark.parametrize("stand_in", ["opensearch", SLOW, "solr", "vespa"], indirect=True)
-def test_an_engine_that_ranks_as_documented_passes(stand_in: str, request: pytest.FixtureRequest) -> None:
+def test_an_engine_that_ranks_as_documented_passes(
+    stand_in: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     name = request.node.callspec.params["stand_in"]
     ranker = made_rankers.trees()
-    for _ in range(2):  # what an earlier run left is replaced
-        assert compose.check(name, stand_in, ranker, candidates()) < compose.TOLERANCE
+    for run in "12":  # what an earlier run left in the engine is replaced
+        assert compose.check(name, stand_in, ranker, candidates(), tmp_path / run) < compose.TOLERANCE
 
 
 @pytest.mark.parametrize("stand_in", ["opensearch"], indirect=True)
-def test_an_engine_that_ranks_otherwise_does_not(stand_in: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ranker = cr.Oracle(model=cr.Linear(scaling="standard:clip=none")).fit(candidates()).ranker_
-    assert compose.check("opensearch", stand_in, ranker, candidates()) < compose.TOLERANCE
+def test_an_engine_that_ranks_otherwise_does_not(
+    stand_in: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    model = cr.Linear(scaling=Standard(clip=None))
+    given = ("opensearch", stand_in, cr.Oracle(model=model).fit(candidates()).ranker_, candidates())
+    assert compose.check(*given, tmp_path / "1") < compose.TOLERANCE
     scores = compose.OpenSearch.scores
-    monkeypatch.setattr(compose.OpenSearch, "scores", lambda *given: {**scores(*given), "1_2": 0.0})
-    assert compose.check("opensearch", stand_in, ranker, candidates()) > compose.TOLERANCE
+    monkeypatch.setattr(compose.OpenSearch, "scores", lambda *asked: {**scores(*asked), "1_2": 0.0})
+    assert compose.check(*given, tmp_path / "2") > compose.TOLERANCE
     monkeypatch.setattr(compose.OpenSearch, "scores", lambda *_: {"1_2": 0.0})
     with pytest.raises(SystemExit, match="no score for 29 of 30 candidates"):
-        compose.check("opensearch", stand_in, ranker, candidates())
+        compose.check(*given, tmp_path / "3")
