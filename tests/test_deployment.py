@@ -11,31 +11,27 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 import yaml
+from release import description
+from release.steps import Release
 
 import cldrank
 from cldrank.service.metrics import ServiceMetrics
 
 ROOT = Path(__file__).parents[1]
+CHECKOUT = pytest.mark.skipif(not (ROOT / ".github").is_dir(), reason="a source distribution has no workflows")
 RECIPES = ROOT / "docs" / "how-to" / "examples"
 
 
-@pytest.mark.parametrize(
-    ("schema", "pattern"),
-    [("github-workflows", ".github/workflows/*.yml"), ("compose-spec", "examples/compose/compose.yaml")],
-)
-def test_workflows_and_engines_follow_their_schemas(schema: str, pattern: str) -> None:
-    checked = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}"]
-    done = subprocess.run([*checked, *ROOT.glob(pattern)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+@CHECKOUT
+def test_workflows_and_engines_follow_their_schemas() -> None:
+    listed = {"vendor.github-workflows": ".github/workflows/*", "vendor.compose-spec": "examples/compose/*.yaml"}
+    for schema, pattern in listed.items():
+        names = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob(pattern))]
+        assert names == sorted(description.SCHEMAS[schema])
+    description.check_files(Release(ROOT, ROOT))
 
 
-def test_actions_are_pinned() -> None:
-    workflows = "\n".join(path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml"))
-    used = re.findall(r"uses: (?!\./)(.*)", workflows)
-    assert used
-    assert [action for action in used if not re.search(r"@[0-9a-f]{40} # v\d", action)] == []
-
-
+@CHECKOUT
 def test_engines_are_pinned_and_in_the_workflow() -> None:
     services = yaml.safe_load((ROOT / "examples" / "compose" / "compose.yaml").read_text())["services"]
     live = yaml.safe_load((ROOT / ".github" / "workflows" / "live.yml").read_text())["jobs"]["live"]
