@@ -36,6 +36,7 @@ class OpenSearch:
     def call(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
         if (answer := indexed(method, path, body)) is not None or (method, path) == ("GET", "/"):
             return answer or {}
+        path = path.replace("/candidates/", "/products/")
         if (method, path) == ("DELETE", "/_ltr"):
             self.__init__()  # type: ignore[misc]
             return {"acknowledged": True}
@@ -67,7 +68,7 @@ class OpenSearch:
             known = found[1] in self.models
             need(known, json.dumps({"_index": ".ltrstore", "_id": f"model-{found[1]}", "found": False}), 404)
             return {"_index": ".ltrstore", "_id": f"model-{found[1]}", "_version": 1, "found": True}
-        if method == "POST" and path in ("/products/_search", "/candidates/_search"):
+        if method == "POST" and path == "/products/_search":
             return self.search(body)
         raise RefusedError(f"no handler found for uri [{path}] and method [{method}]")
 
@@ -157,12 +158,13 @@ class Elasticsearch:
     def call(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
         if (answer := indexed(method, path, body)) is not None:
             return answer
+        path = path.replace("/candidates/", "/products/")
         if (method, path) == ("GET", "/"):
             return {"version": {"number": "9.2.0", "build_flavor": "default"}, "tagline": "You Know, for Search"}
         if path == "/products/_search/template":
             need(query.get("include_named_queries_score") == "true", "scores of named queries are wanted")
             return self.logged(body)
-        if method == "POST" and path in ("/products/_search", "/candidates/_search"):
+        if (method, path) == ("POST", "/products/_search"):
             return self.search(body)
         found = re.fullmatch(r"/_ml/trained_models/([a-z0-9](?:[a-z0-9_.-]*[a-z0-9])?)", path)
         need(found, f"no handler found for uri [{path}] and method [{method}]")

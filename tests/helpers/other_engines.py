@@ -87,12 +87,13 @@ class Solr:
     def search(self, query: Mapping[str, str]) -> list[Answer]:
         if query.get("rows") == "0":
             return []
+        if of_query := re.fullmatch(r"{!term f=query_s}(.*)", query.get("fq", "")):
+            found = matching({"term": {"query_s": of_query[1]}})
+            query = {**query, "fq": "{!terms f=id}" + ",".join(found)}
         given = {
             key.removeprefix("efi."): query[value[1:]] for key, value in self.local(query).items() if "efi." in key
         }
-        if query.get("fq", "").startswith("{!term f=query_s}"):
-            window = list(matching({"term": {"query_s": query["fq"].removeprefix("{!term f=query_s}")}}))
-        elif "fq" in query:
+        if "fq" in query:
             window = query["fq"].removeprefix("{!terms f=id}").split(",")
         else:
             need(query["q"] == "{!edismax qf='title body' v=$qq}", f"cannot parse {query['q']}")
@@ -127,13 +128,13 @@ class Vespa:
         self.files: dict[str, bytes] = {}
 
     def call(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
-        if (method, path) == ("POST", "/application/v2/tenant/default/prepareandactivate"):
-            return self.deploy(body)
         if path == "/state/v1/health":
             return {"status": {"code": "up"}}
-        if method == "POST" and path.startswith("/document/v1/candidates/candidates/docid/"):
+        if path.startswith("/document/v1/candidates/candidates/docid/"):
             PRODUCTS[body["fields"]["id"]] = body["fields"]
             return {"id": path}
+        if (method, path) == ("POST", "/application/v2/tenant/default/prepareandactivate"):
+            return self.deploy(body)
         need((method, path) == ("GET", "/search/") and self.files, f"nothing at {path}", 404)
         return self.search(query)
 
@@ -165,7 +166,8 @@ class Vespa:
         profile = b"".join(named).decode()
         need(profile, f"schema[product] does not contain rank profile '{query['ranking']}'")
         if of_query := re.fullmatch(r'select id from candidates where query_s contains "(.*)"', query["yql"]):
-            return self.ranked(list(matching({"term": {"query_s": of_query[1]}})), query, profile)
+            found = json.dumps(list(matching({"term": {"query_s": of_query[1]}})))[1:-1]
+            query = {**query, "yql": f"select * from product where rank(id in ({found}), userQuery())", "query": ""}
         yql = re.fullmatch(
             r"select \* from product where (?:rank\(id in \((.*)\), userQuery\(\)\)|userQuery\(\))", query["yql"]
         )
@@ -173,10 +175,7 @@ class Vespa:
         assert yql is not None
         words = {"multi_match": {"query": query["query"], "fields": ["title", "body"]}}
         products = json.loads(f"[{yql[1]}]") if yql[1] else list(matching(words))
-        return self.ranked(products, query, profile)
-
-    def ranked(self, products: list[str], query: Mapping[str, str], profile: str) -> Answer:
-        features = {one: self.features(one, query.get("query", "")) for one in products}
+        features = {one: self.features(one, query["query"]) for one in products}
         scores = [0.0] * len(products)
         if "first-phase" in profile:
             names = {
