@@ -155,7 +155,7 @@ class Solr:
             ("transformer", "features", "response.transform.LTRFeatureLoggerTransformerFactory"),
         ):
             overlay = call("GET", f"{self.address}/config/overlay").get("overlay", {})
-            verb = "update" if name in json.dumps(overlay) else "add"
+            verb = "update" if f'"{name}"' in json.dumps(overlay) else "add"
             call("POST", f"{self.address}/config", {f"{verb}-{kind}": {"name": name, "class": f"{package}.{own}"}})
         call("POST", f"{self.address}/update?commit=true", {"delete": {"query": "*:*"}})
 
