@@ -10,6 +10,7 @@ import numpy as np
 
 from cldrank._typing import IntArray
 from cldrank.errors import ConvergenceWarning, DataError, warn
+from cldrank.host import available_cores
 from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
@@ -17,7 +18,7 @@ from cldrank.models.run import Epoch, Run
 from cldrank.models.trees.boosting import TreeEngine, page_folder
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count
-from cldrank.workers import available_cores, fair_threads
+from cldrank.workers import fair_threads
 
 if TYPE_CHECKING:
     from cldrank.models.targets import Observations, Targets
