@@ -42,13 +42,13 @@ from cldrank.clicks.simulate import PositionBased, Simulation, TopK
 from cldrank.clicks.table import ClickTable
 from cldrank.data import RankingDataset, synthetic
 from cldrank.errors import CldrankWarning
+from cldrank.host import available_cores
 from cldrank.measures import mean_interval
 from cldrank.methods import CLD, IPS, CLDPair, Oracle, SVMRank
 from cldrank.methods.evidence import needed
 from cldrank.models import MLP, Linear, Run
 from cldrank.propensity import Propensities
 from cldrank.runs import Processes
-from cldrank.workers import available_cores
 
 MEASURES = ("nDCG@3", "AP")
 COLUMNS = (*MEASURES, "spoiled")

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from cldrank.clicks.simulate import Policy, PositionBased, ShuffledShare, Simulation, TopK
 from cldrank.clicks.simulate.session_log import Columns
 from cldrank.data.dataset import RankingDataset
-from cldrank.workers import available_cores
+from cldrank.host import available_cores
 
 GOALS = {"top": 3e6, "shuffled": 5e6}  # impressions a second, written
 EXTRA_GOAL = 1.0  # seconds that 10^9 sessions may take more than 10^5

@@ -25,7 +25,8 @@ import numpy as np
 import xgboost
 
 import cldrank as cr
-from cldrank.workers import available_cores, fair_threads
+from cldrank.host import available_cores
+from cldrank.workers import fair_threads
 
 GOALS = {"ratio": 2.0, "peak_over_matrix": 2.0}
 CANDIDATES, SHOWN, WIDTH = 120, 5, 136

@@ -29,7 +29,14 @@ def test_generated_pages_are_up_to_date(name: str) -> None:
 # -- the API pages -------------------------------------------------------------------------------------------------
 
 INNER = ("clicks.aggregate", "clicks.imports", "clicks.simulate", "data.synthetic", "propensity.behaviour")
-ROOMS = ("errors", "experiment", "scoring", "spark", *(name for name in dir(cr) if inspect.ismodule(getattr(cr, name))))
+ROOMS = (
+    "errors",
+    "experiment",
+    "mlflow",
+    "scoring",
+    "spark",
+    *(name for name in dir(cr) if inspect.ismodule(getattr(cr, name))),
+)
 PUBLIC = {
     f"{room}.{name}": getattr(importlib.import_module(room), name)
     for room in ("cldrank", *(f"cldrank.{name}" for name in dict.fromkeys((*ROOMS, *INNER))))
@@ -48,6 +55,7 @@ def test_every_public_name_is_on_one_api_page() -> None:
 
 ELSEWHERE = {  # whose example takes more than a docstring: it is run on a page
     "cldrank.SparkDataset": "how-to/scale.md",
+    "cldrank.mlflow.log_model": "how-to/registries.md",
     "cldrank.pipeline.run_pipeline": "how-to/pipeline.md",
     "cldrank.experiment.save_report": "how-to/experiments.md",
     "cldrank.evaluation.ClickComparison": "explanation/verdict.md",

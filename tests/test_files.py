@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cldrank import files
+from cldrank import host
 from cldrank.errors import CldrankError
 from cldrank.files import check_writable, holding, recover_folder, replacing, replacing_folder, scratch, sweep
 
@@ -31,7 +31,7 @@ def mode(path: Path) -> int:
 def swap(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How a folder takes the place of another: in one step, or as on systems that cannot do it in one."""
     if request.param == "two renames":
-        monkeypatch.setattr(files, "_exchanged", lambda *_: False)
+        monkeypatch.setattr(host, "exchange", lambda *_: False)
     return str(request.param)
 
 
@@ -148,7 +148,7 @@ def test_a_folder_is_replaced_whole(tmp_path: Path, swap: str) -> None:
 
 def test_an_error_in_the_second_rename_leaves_the_old_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path / "ranker", "one")
-    monkeypatch.setattr(files, "_exchanged", lambda *_: False)
+    monkeypatch.setattr(host, "exchange", lambda *_: False)
     rename = os.rename
 
     def fail_second(source: Path, target: Path) -> None:
@@ -296,9 +296,10 @@ def test_a_folder_is_swept_of_what_the_dead_left_and_of_nothing_else(tmp_path: P
     assert names(tmp_path) == [".hidden", ".notes.part", ".upper.ABCDEFGH.part", "mine", "visible.abcdefgh.part"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 def test_content_reaches_the_disk_before_its_name_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
-    fsync, replace, exchanged = os.fsync, os.replace, files._exchanged
+    fsync, replace, exchanged = os.fsync, os.replace, host.exchange
 
     def told_fsync(handle: int) -> None:
         done.append("sync " + Path(f"/proc/self/fd/{handle}").readlink().name)
@@ -313,7 +314,7 @@ def test_content_reaches_the_disk_before_its_name_does(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(os, "fsync", told_fsync)
     monkeypatch.setattr(os, "replace", told(replace))
-    monkeypatch.setattr(files, "_exchanged", told(exchanged))
+    monkeypatch.setattr(host, "exchange", told(exchanged))
     with replacing(tmp_path / "file") as temporary:
         temporary.write_text("whole")
     assert done == [f"sync {temporary.name}", "name", f"sync {tmp_path.name}"]

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from cldrank.arguments import check_whole
 from cldrank.errors import DataError
-from cldrank.workers import ahead, available_cores, fair_threads
+from cldrank.host import available_cores
+from cldrank.workers import ahead, fair_threads
 
 if TYPE_CHECKING:
     import torch

@@ -7,22 +7,20 @@ left behind, and remove it, from what another process is writing now.
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from cldrank import host
 from cldrank.errors import CldrankError, UsageError
 
 _LONGEST_STEM = 200  # bytes; most file systems take names of 255
@@ -133,7 +131,7 @@ def holding(path: str | os.PathLike[str], *, wait: bool = True, without_locks: b
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        yield _lock(handle, wait, without_locks)
+        yield host.lock(handle, wait, without_locks)
     finally:
         os.close(handle)
 
@@ -177,7 +175,7 @@ def _followed(path: str | os.PathLike[str]) -> Path:
 
 def _is_stream(path: Path) -> bool:
     """Whether it is a pipe, a character device, or something that a shell has opened for us."""
-    if str(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
+    if str(path).startswith(host.OPENED_BY_A_SHELL):
         return path.exists()
     try:
         mode = path.stat().st_mode
@@ -193,11 +191,11 @@ def _take_permissions(temporary: Path, target: Path, default: int) -> None:
     except FileNotFoundError:
         mask = os.umask(0)
         os.umask(mask)
-        temporary.chmod(default & ~mask)
+        host.set_mode(temporary, default & ~mask)
         return
     with suppress(OSError):  # only an administrator may give files away
         os.chown(temporary, replaced.st_uid, replaced.st_gid)
-    temporary.chmod(stat.S_IMODE(replaced.st_mode))
+    host.set_mode(temporary, stat.S_IMODE(replaced.st_mode))
 
 
 @contextmanager
@@ -245,7 +243,7 @@ def _made(target: Path, is_folder: bool) -> tuple[int, Path]:
             handle = os.open(path, os.O_RDONLY) if is_folder else handle
         except FileNotFoundError:
             continue  # another process removed it as abandoned, before it was locked
-        _lock(handle, wait=True)
+        host.lock(handle, wait=True)
         if Path(path).exists():
             return handle, Path(path)
         os.close(handle)
@@ -280,15 +278,6 @@ def _abandoned(temporary: Path) -> Iterator[bool]:
         yield is_abandoned
 
 
-def _lock(handle: int, wait: bool, without_locks: bool = False) -> bool:
-    """Lock a file or folder; whether that succeeded."""
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError as error:  # held by another process, or a file system without locks
-        return without_locks and not isinstance(error, BlockingIOError)
-    return True
-
-
 def _remove(path: Path) -> None:
     is_folder = path.is_dir() and not path.is_symlink()
     with suppress(OSError):
@@ -301,10 +290,7 @@ def _settle(path: Path) -> None:
     """Flush what was written to disk, so that a power failure cannot leave a name without its content."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # a file system that cannot flush
-            raise
+        host.flush(handle)
     finally:
         os.close(handle)
 
@@ -319,7 +305,7 @@ def _take_name(temporary: Path, target: Path) -> None:
     except OSError:
         if not target.is_dir():
             raise
-        if _exchanged(temporary, target):
+        if host.exchange(temporary, target):
             return
         retired = temporary.with_suffix(".old")
         target.rename(retired)
@@ -329,13 +315,3 @@ def _take_name(temporary: Path, target: Path) -> None:
             retired.rename(target)
             raise
         shutil.rmtree(retired, ignore_errors=True)
-
-
-def _exchanged(first: Path, second: Path) -> bool:
-    """Swap two names in one step, where the system can (Linux and macOS, on most file systems)."""
-    library: Any = ctypes.CDLL(None, use_errno=True) if sys.platform in ("linux", "darwin") else None
-    names = os.fsencode(first), os.fsencode(second)
-    here, swap = -100, 2  # AT_FDCWD; RENAME_EXCHANGE, and RENAME_SWAP on macOS
-    if hasattr(library, "renameat2"):
-        return bool(library.renameat2(here, names[0], here, names[1], swap) == 0)
-    return hasattr(library, "renamex_np") and bool(library.renamex_np(*names, swap) == 0)

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from cldrank._version import __version__
 from cldrank.catalogue import cache_folder
 from cldrank.files import save_text
+from cldrank.host import available_cores
 from cldrank.reading import reading
-from cldrank.workers import ahead, available_cores, fair_threads
+from cldrank.workers import ahead, fair_threads
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pyarrow", "duckdb", "torch", "xgboost", "lightgbm")
 _WORTH_REMEMBERING = 64 << 20  # bytes; smaller files are hashed in about 0.1 s

@@ -1,4 +1,4 @@
-"""The cores that may be used, and threads that work ahead."""
+"""Threads that work ahead, and how many there should be."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-def available_cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def fair_threads(most: int) -> int:

@@ -92,7 +92,7 @@ def _kill_group(leader: int) -> None:
 
 def _run(request: dict[str, Any], said: int) -> None:
     """Be the command, with its fault."""
-    from cldrank import cli, files
+    from cldrank import cli, host
 
     os.setsid()
     os.chdir(request["folder"])
@@ -102,8 +102,8 @@ def _run(request: dict[str, Any], said: int) -> None:
     calls: Counter[str] = Counter()
     for name in CALLS:
         setattr(os, name, _deadly(name, getattr(os, name), calls, request))
-    exchanged = (lambda *_: False) if request["two_steps"] else files._exchanged
-    files._exchanged = _deadly("exchange", exchanged, calls, request)
+    exchanged = (lambda *_: False) if request["two_steps"] else host.exchange
+    host.exchange = _deadly("exchange", exchanged, calls, request)
     if request["bytes"] is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (request["bytes"], request["bytes"]))
         if request["deadly"]:

@@ -17,6 +17,14 @@ from cldrank.export.replay import elasticsearch_replay, opensearch_replay
 Answer = dict[str, Any]
 
 
+def indexed(method: str, path: str, body: Any) -> Answer | None:
+    """What both answer when documents are indexed; None to other calls."""
+    if (method, path) == ("POST", "/candidates/_bulk"):
+        PRODUCTS.update({action["index"]["_id"]: one for action, one in zip(body[::2], body[1::2], strict=True)})
+        return {"errors": False}
+    return {"acknowledged": True} if path == "/candidates" and method in ("PUT", "DELETE") else None
+
+
 class OpenSearch:
     """The Learning to Rank plugin: feature sets, models, logging, rescoring."""
 
@@ -26,6 +34,12 @@ class OpenSearch:
         self.models: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {}
 
     def call(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
+        if (answer := indexed(method, path, body)) is not None or (method, path) == ("GET", "/"):
+            return answer or {}
+        path = path.replace("/candidates/", "/products/")
+        if (method, path) == ("DELETE", "/_ltr"):
+            self.__init__()  # type: ignore[misc]
+            return {"acknowledged": True}
         if (method, path) == ("PUT", "/_ltr"):
             need(body is None, "the store takes no body")
             self.store = True
@@ -142,6 +156,9 @@ class Elasticsearch:
         self.models: dict[str, dict[str, Any]] = {}
 
     def call(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
+        if (answer := indexed(method, path, body)) is not None:
+            return answer
+        path = path.replace("/candidates/", "/products/")
         if (method, path) == ("GET", "/"):
             return {"version": {"number": "9.2.0", "build_flavor": "default"}, "tagline": "You Know, for Search"}
         if path == "/products/_search/template":

@@ -47,6 +47,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def body(self, content: bytes) -> Any:
         kind = self.headers.get("Content-Type", "").split(";")[0]
+        if kind == "application/x-ndjson":
+            return [json.loads(line) for line in content.splitlines()]
         if kind == "application/zip":
             return content
         known = kind == "application/json" or "compatible-with" in self.headers.get("Content-Type", "")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from shop import PRODUCTS, RefusedError, matching, need, table_of, text_field, word_score
+from shop import PRODUCTS, RefusedError, matching, need, number_field, table_of, text_field, word_score
 
 from cldrank.export.replay import solr_replay, vespa_replay
 
@@ -26,6 +26,16 @@ class Solr:
 
     def call(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
         done: Answer = {"responseHeader": {"status": 0, "QTime": 1}}
+        path = path.replace("/solr/candidates/", "/solr/products/")
+        if path.startswith("/solr/products/config"):
+            return done
+        if (method, path) == ("POST", "/solr/products/update"):
+            PRODUCTS.update({one["id"]: one for one in body if one != "delete"})
+            return done
+        if method == "DELETE":
+            store = self.models if "model-store" in path else self.features
+            need(store.pop(path.rpartition("/")[2], None), "no such entry", 404)
+            return done
         if (method, path) == ("PUT", "/solr/products/schema/feature-store"):
             for one in body:
                 need(set(one) == {"store", "name", "class", "params"}, f"unknown key in {one}")
@@ -52,8 +62,7 @@ class Solr:
     def value(self, feature: dict[str, Any], product: str, parameters: Mapping[str, str]) -> float:
         kind = feature["class"].removeprefix("org.apache.solr.ltr.feature.")
         if kind == "FieldValueFeature":
-            need(feature["params"] == {"field": "popularity"}, f"undefined field in {feature}")
-            return float(PRODUCTS[product]["popularity"] or 0)
+            return number_field(PRODUCTS[product], feature["params"]["field"])
         need(kind == "SolrFeature", f"Error loading class '{feature['class']}'")
         found = re.fullmatch(r"{!(\w+)(?: qf=(\w+))?}\${(\w+)}", feature["params"]["q"])
         need(found, f"cannot parse {feature['params']['q']}")
@@ -76,6 +85,11 @@ class Solr:
             raise RefusedError(f"SolrException: {error}") from error
 
     def search(self, query: Mapping[str, str]) -> list[Answer]:
+        if query.get("rows") == "0":
+            return []
+        if of_query := re.fullmatch(r"{!term f=query_s}(.*)", query.get("fq", "")):
+            found = matching({"term": {"query_s": of_query[1]}})
+            query = {**query, "fq": "{!terms f=id}" + ",".join(found)}
         given = {
             key.removeprefix("efi."): query[value[1:]] for key, value in self.local(query).items() if "efi." in key
         }
@@ -114,6 +128,11 @@ class Vespa:
         self.files: dict[str, bytes] = {}
 
     def call(self, method: str, path: str, query: Mapping[str, str], body: Any) -> Answer:
+        if path == "/state/v1/health":
+            return {"status": {"code": "up"}}
+        if path.startswith("/document/v1/candidates/candidates/docid/"):
+            PRODUCTS[body["fields"]["id"]] = body["fields"]
+            return {"id": path}
         if (method, path) == ("POST", "/application/v2/tenant/default/prepareandactivate"):
             return self.deploy(body)
         need((method, path) == ("GET", "/search/") and self.files, f"nothing at {path}", 404)
@@ -123,9 +142,10 @@ class Vespa:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             files = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
         need("services.xml" in files, "services.xml does not exist in the application package")
-        need(b"schema product {" in files.get("schemas/product.sd", b""), "schemas/product.sd holds no such schema")
+        (schema,) = (name for name in ("product", "candidates") if f"schemas/{name}.sd" in files)
+        need(f"schema {schema} {{".encode() in files[f"schemas/{schema}.sd"], f"{schema}.sd holds no such schema")
         profiles = {name: text.decode() for name, text in files.items() if name.endswith(".profile")}
-        need(all(name.startswith("schemas/product/") for name in profiles), "a profile lies outside of its schema")
+        need(all(name.startswith(f"schemas/{schema}/") for name in profiles), "a profile lies outside of its schema")
         for name, text in profiles.items():
             need("expression: TODO" not in text, f"{name}: could not parse the expression TODO")
             for model in re.findall(r'xgboost\("(\S+)"\)', text):
@@ -135,13 +155,19 @@ class Vespa:
 
     def features(self, product: str, words: str) -> dict[str, float]:
         fields = PRODUCTS[product]
+        if "query_s" in fields:
+            return {f"attribute({name})": one for name, one in fields.items() if name not in ("id", "query_s")}
         popular = fields["popularity"]
         found = {f"bm25({name})": word_score(fields[name], words) or 0.0 for name in ("title", "body")}
         return {**found, "attribute(popularity)": np.nan if popular is None else popular}
 
     def search(self, query: Mapping[str, str]) -> Answer:
-        profile = self.files.get(f"schemas/product/{query['ranking']}.profile", b"").decode()
+        named = [text for name, text in self.files.items() if name.endswith(f"/{query['ranking']}.profile")]
+        profile = b"".join(named).decode()
         need(profile, f"schema[product] does not contain rank profile '{query['ranking']}'")
+        if of_query := re.fullmatch(r'select id from candidates where query_s contains "(.*)"', query["yql"]):
+            found = json.dumps(list(matching({"term": {"query_s": of_query[1]}})))[1:-1]
+            query = {**query, "yql": f"select * from product where rank(id in ({found}), userQuery())", "query": ""}
         yql = re.fullmatch(
             r"select \* from product where (?:rank\(id in \((.*)\), userQuery\(\)\)|userQuery\(\))", query["yql"]
         )
@@ -161,7 +187,7 @@ class Vespa:
             scores = list(vespa_replay.scores({**names, **models}, table_of(features), version=None))
         hits = []
         for product, score in sorted(zip(products, scores, strict=True), key=lambda entry: -entry[1]):
-            fields: Answer = {"id": product, "title": PRODUCTS[product]["title"]}
+            fields: Answer = {"id": product}
             listed = re.findall(r"match-features: (.*)", profile)
             fields |= {"matchfeatures": {name: features[product][name] for name in listed[0].split()}} if listed else {}
             hits.append({"relevance": float(score), "fields": fields})

@@ -5,7 +5,7 @@ candidates.json   the text of each query and its candidates, of which a page sho
 train.parquet     their features, as engines log them; only with `python -m shop features`
 
 `query_score` is the score of a product by a query of OpenSearch or Elasticsearch, for as much of that language as the
-pages need; what it does not know it refuses, as an engine does.
+pages need; what it does not know it refuses, as an engine does. Documents that are indexed become products, too.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ COLOURS = ("red", "blue", "green", "black", "white", "brown", "grey", "pink", "o
 KINDS = ("shoes", "hat", "shirt", "coat", "bag", "belt", "scarf")
 PAGE, SESSIONS = 5, 200  # results on a page, pages of a query
 POPULARITY = "doc['popularity'].size() == 0 ? 0 : doc['popularity'].value"
+VALUE = re.compile(r"doc\['(\w+)'\].size\(\) == 0 \? 0 : doc\['(\w+)'\].value")
 
 
 class RefusedError(Exception):
@@ -78,13 +79,16 @@ def query_score(query: Mapping[str, Any], product: Product, identity: str) -> fl
         return 1.0 if identity in (content["_id"] if kind == "terms" else content["values"]) else None
     if kind == "function_score":
         factor = content["field_value_factor"]
-        if factor["field"] != "popularity" or content["boost_mode"] != "replace":
-            raise RefusedError("function_score: this shop knows the field popularity, in place of the score")
-        return float(factor["missing"] if product["popularity"] is None else product["popularity"])
+        need(content["boost_mode"] == "replace", "function_score: this shop knows a field in place of the score")
+        return number_field(product, factor["field"], factor["missing"])
     if kind == "script_score":
-        if content["script"]["source"] != POPULARITY:
+        found = VALUE.fullmatch(content["script"]["source"])
+        if found is None or found[1] != found[2]:
             raise RefusedError(f"script_exception: compile error in {content['script']['source']!r}")
-        return float(product["popularity"] or 0)
+        return number_field(product, found[1])
+    if kind == "term":
+        ((field, word),) = content.items()
+        return 1.0 if product.get(field) == word else None
     if kind == "bool":
         return bool_score(content, product, identity)
     raise RefusedError(f"unknown query [{kind}]")
@@ -95,6 +99,13 @@ def text_field(product: Product, name: str) -> str:
     if name not in ("title", "body"):
         raise RefusedError(f"No field mapping can be found for the field with name [{name}]")
     return str(product[name])
+
+
+def number_field(product: Product, name: str, missing: float = 0.0) -> float:
+    """A field of numbers, in float32."""
+    need(any(name in one for one in PRODUCTS.values()), f"No field found for [{name}] in mapping")
+    value = product.get(name)
+    return float(np.float32(missing if value is None else value))
 
 
 def bool_score(content: Mapping[str, Any], product: Product, identity: str) -> float | None:

@@ -23,6 +23,7 @@ import pytest
 
 from cldrank.rankers import ranker_fingerprint
 
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 TOKEN = "0123456789abcdef"  # noqa: S105
 _LIMIT = 120.0  # seconds, on a busy machine
 BODY = {"ids": [f"d{row}" for row in range(20)], "features": made_rankers.FEATURES[:20].tolist()}
@@ -180,6 +181,7 @@ def workers_of(service: Service) -> list[int]:
     return [int(one) for one in children if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
 
 
+@LINUX
 def test_workers_watch_the_folder_and_are_replaced(start: Callable[..., Service]) -> None:
     service = start("--workers", "2")
     service.until(lambda: service.metric(serving(OLD_NAME)) == 2)
@@ -260,6 +262,7 @@ def test_a_hangup_reloads(start: Callable[..., Service], workers: int) -> None:
     assert service.stop() == 0
 
 
+@LINUX
 def test_a_supervisor_that_is_killed_takes_its_workers_along(start: Callable[..., Service]) -> None:
     service = start("--workers", "2")
     service.until(lambda: service.metric(serving(OLD_NAME)) == 2)

@@ -13,14 +13,14 @@ from pathlib import Path
 from release.steps import Release, ReleaseError, run_command
 
 SCHEMAS = {  # of check-jsonschema, for the files that GitHub and others read
-    "CITATION.cff": "vendor.citation-file-format",
-    ".github/dependabot.yml": "vendor.dependabot",
-    ".github/ISSUE_TEMPLATE/config.yml": "vendor.github-issue-config",
-    ".github/ISSUE_TEMPLATE/bug.yml": "vendor.github-issue-forms",
-    ".github/workflows/release.yml": "vendor.github-workflows",
-    ".github/workflows/site.yml": "vendor.github-workflows",
-    ".github/workflows/test.yml": "vendor.github-workflows",
-    ".github/workflows/weekly.yml": "vendor.github-workflows",
+    "vendor.citation-file-format": ["CITATION.cff"],
+    "vendor.compose-spec": ["examples/compose/compose.yaml"],
+    "vendor.dependabot": [".github/dependabot.yml"],
+    "vendor.github-issue-config": [".github/ISSUE_TEMPLATE/config.yml"],
+    "vendor.github-issue-forms": [".github/ISSUE_TEMPLATE/bug.yml"],
+    "vendor.github-workflows": [
+        f".github/workflows/{name}.yml" for name in ("live", "release", "site", "test", "weekly")
+    ],
 }
 NEEDED = ("Summary", "License-Expression", "License-File", "Requires-Python", "Keywords", "Project-URL", "Classifier")
 
@@ -44,13 +44,15 @@ def check_version(release: Release) -> str:
 
 
 def check_files(release: Release) -> str:
-    """Citation, issue form and workflows must be what their readers expect."""
-    for name, schema in SCHEMAS.items():
-        if not (release.root / name).is_file():
-            raise ReleaseError(f"{name} is not there; bring it back, or take it out of tools/release/description.py.")
+    """Citation, issue form, workflows and engines must be what their readers expect."""
+    for schema, names in SCHEMAS.items():
+        if missing := [name for name in names if not (release.root / name).is_file()]:
+            raise ReleaseError(
+                f"{missing[0]} is not there; bring it back, or take it out of tools/release/description.py."
+            )
         command = [sys.executable, "-m", "check_jsonschema", "--force-filetype", "yaml", "--builtin-schema", schema]
-        run_command([*command, release.root / name], release.root)
-    return f"{len(SCHEMAS)} files are valid by their schemas"
+        run_command([*command, *(release.root / name for name in names)], release.root)
+    return f"{sum(map(len, SCHEMAS.values()))} files are valid by their schemas"
 
 
 def check_metadata(release: Release) -> str:

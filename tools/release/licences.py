@@ -14,7 +14,7 @@ from release.steps import ReleaseError, run_command
 # What an MIT-licensed package can depend on. MPL-2.0 binds changes to its own files alone, and we change none.
 ALLOWED = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "CC0-1.0",
-    "HPND", "ISC", "MIT", "MIT-CMU", "MPL-2.0", "PSF-2.0", "Unlicense", "Zlib",
+    "HPND", "ISC", "MIT", "MIT-0", "MIT-CMU", "MPL-2.0", "PSF-2.0", "Unlicense", "Zlib",
 }  # fmt: skip
 EXCEPTIONS = {  # by the name of the package
     "nvidia-*": "NVIDIA's own licence; torch and xgboost bring it on Linux, for GPUs, and we do not pass it on",

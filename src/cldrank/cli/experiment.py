@@ -69,7 +69,7 @@ class ExperimentRunCommand(options.JsonOutput):
         """Run what is missing, and print the results of all."""
         from cldrank.experiment.experiment_file import SHIPPED, read
         from cldrank.experiment.units import plan
-        from cldrank.workers import available_cores
+        from cldrank.host import available_cores
 
         names = SHIPPED if self.experiment == _EVERYTHING else (self.experiment,)
         changes = [*(self.change or ()), *([f"device={json.dumps(self.device)}"] if self.device else [])]

@@ -26,8 +26,9 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import COMPRESSED, LineBlock, read_blocks
 from cldrank.data.rows import Lend, RowBatch, RowSource, dataset_of
 from cldrank.errors import FormatError, UsageError
+from cldrank.host import available_cores
 from cldrank.wording import some
-from cldrank.workers import ahead, available_cores
+from cldrank.workers import ahead
 
 _DOCUMENT = re.compile(rb"docid\s*=\s*(\S+)")
 _MOST_FEATURES = 1_000_000  # that a file may have unless n_features says so

@@ -13,7 +13,7 @@ from cldrank._typing import IntArray
 from cldrank.catalogue import cache_folder
 from cldrank.data.checks import BLOCK_VALUES
 from cldrank.errors import DataError
-from cldrank.memory import spare_memory
+from cldrank.host import spare_memory
 
 _KEPT_IN_MEMORY = 64 << 20  # bytes, of an array that is also kept in the cache
 _HEADER_BYTES = 128  # of a `.npy` file

@@ -29,13 +29,14 @@ from cldrank.data.lines import open_bytes
 from cldrank.data.rows import Lend, RowBatch, RowSource, runs_of
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import replacing
+from cldrank.host import available_cores
 from cldrank.reading import reading
 from cldrank.tables import Role, TableFile, resolve_columns
 from cldrank.tables.frames import arrow_table, frame_name, is_lazy
 from cldrank.tables.sources import Format, csv_header
 from cldrank.tables.types import is_number, is_text
 from cldrank.wording import some
-from cldrank.workers import ahead, available_cores, fair_threads
+from cldrank.workers import ahead, fair_threads
 
 ColumnNames = Mapping[str, str | Sequence[str]]
 

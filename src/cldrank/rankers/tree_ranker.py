@@ -18,11 +18,12 @@ from cldrank._typing import IntArray
 from cldrank.arguments import shortened, shortened_text
 from cldrank.errors import DataError, MissingDependencyError
 from cldrank.feature_blocks import row_blocks
+from cldrank.host import available_cores
 from cldrank.rankers.base import Config, Floats, Ranker, Weights, finite_scores
 from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.reading import reason
 from cldrank.wording import count, some
-from cldrank.workers import available_cores, fair_threads
+from cldrank.workers import fair_threads
 
 _FILE = "model.json"  # what the array with XGBoost's file is called
 _BLOCK_VALUES = 1 << 22

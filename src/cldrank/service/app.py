@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import hmac
 import json
 import os
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +25,7 @@ from cldrank._version import __version__
 from cldrank.arguments import shortened, shortened_text
 from cldrank.documents import Block, Code, Document, Heading, Mono, Table, render_html
 from cldrank.errors import CldrankError
+from cldrank.host import keep_memory
 from cldrank.online.interleaving import DEEPEST_PAGE
 from cldrank.service.metrics import ServiceMetrics
 from cldrank.service.pages import Renewed, ServedInterleaving, ServedSwaps
@@ -34,8 +34,7 @@ from cldrank.service.served import RankerInUse, logger, watch
 from cldrank.service.serving import ServiceSettings
 from cldrank.wording import listed
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
-_KEPT = 32 << 20  # bytes
+_KEPT = 32 << 20  # bytes of freed memory
 LARGE = 2 << 20  # bytes of a body that is ranked in a thread
 _CLIENT_GONE = 499  # nobody reads the answer; the metrics do
 _EXAMPLES: dict[str, dict[str, Any]] = {  # what a request says besides its candidates
@@ -63,7 +62,7 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        keep_memory()
+        keep_memory(_KEPT)
         watching = asyncio.create_task(watch(service.in_use, lambda: parent is not None and os.getppid() != parent))
         with threadpool_limits(1):  # a list is too short to share out
             yield
@@ -192,14 +191,6 @@ def _ranker_in_use(folder: Path, settings: ServiceSettings, metrics: ServiceMetr
         logger.error("a worker cannot start, and is tried again: %s", error)
         time.sleep(1)
         sys.exit(1)
-
-
-def keep_memory() -> None:
-    """Let glibc keep freed memory for the next request: fetching it from the system again costs more than to score."""
-    with suppress(OSError, AttributeError):  # another system
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_TRIM_THRESHOLD, _KEPT)
-        mallopt(_MMAP_THRESHOLD, _KEPT)
 
 
 def _ranked(served: Any, body: bytes, kind: str, in_address: dict[str, Any]) -> tuple[bytes, int]:

@@ -22,6 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from cldrank.errors import CldrankError, CldrankWarning, DataError, FormatError, UsageError
 from cldrank.files import holding, make_folder, scratch
+from cldrank.host import available_cores
 from cldrank.methods import Method
 from cldrank.methods.evidence import needed
 from cldrank.reading import reading
@@ -29,7 +30,7 @@ from cldrank.runs import Processes
 from cldrank.tuning.judges import Floats, HeldOutClicks, mean_of
 from cldrank.tuning.search import Lead, Trial, leads_of, with_distances
 from cldrank.tuning.space import Range, Values, applied, values_of
-from cldrank.workers import available_cores, fair_threads
+from cldrank.workers import fair_threads
 
 if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable

@@ -16,8 +16,8 @@ from cldrank import scaling as scalings
 from cldrank._typing import IntArray
 from cldrank.errors import UsageError
 from cldrank.feature_blocks import RemoteFeatures
-from cldrank.memory import spare_memory
-from cldrank.workers import ahead, available_cores, fair_threads
+from cldrank.host import available_cores, spare_memory
+from cldrank.workers import ahead, fair_threads
 
 if TYPE_CHECKING:
     from cldrank.models.fit import Context

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.feature_blocks import uploaded
-from cldrank.memory import spare_memory
+from cldrank.host import spare_memory
 from cldrank.scaling import Scaling
 from cldrank.workers import ahead
 

@@ -14,7 +14,7 @@ from cldrank._typing import IntArray
 from cldrank.catalogue import cache_folder
 from cldrank.errors import UsageError
 from cldrank.files import scratch
-from cldrank.memory import spare_memory
+from cldrank.host import spare_memory
 from cldrank.models.run import Run
 from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.rankers.tree_ranker import checked_trees

@@ -11,6 +11,7 @@ import numpy as np
 
 from cldrank._typing import IntArray
 from cldrank.errors import ConvergenceWarning, DataError, warn
+from cldrank.host import available_cores
 from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.pairs import PairLoss, PairTable
@@ -19,7 +20,7 @@ from cldrank.models.trees.boosting import ROUNDS_TOGETHER, TreeEngine, page_fold
 from cldrank.rankers.devices import is_cpu
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count
-from cldrank.workers import available_cores, fair_threads
+from cldrank.workers import fair_threads
 
 if TYPE_CHECKING:
     from cldrank.models.targets import Observations, Targets, Unshown
