@@ -19,7 +19,7 @@ def simulated(production: str, queries: int = 150, missing: float = 0.0) -> tupl
     random = np.random.default_rng(0)
     x = random.normal(size=(queries * 20, 6))
     labels = (x[:, 0] + x[:, 1] + 0.5 * random.normal(size=len(x)) > 1).astype(int)
-    shown_by = x[:, 0] + x[:, 1] if production == "good" else x[:, 5]
+    shown_by = (x[:, 0] + x[:, 1] if production == "good" else x[:, 5]).copy()
     x[random.random(x.shape) < missing] = np.nan
     data = cr.RankingDataset.from_arrays(x, np.repeat(np.arange(queries), 20), labels, missing="keep")
     pages = Simulation(data, shown_by, PositionBased(1.0, 0.1), depth=5, relevant_from=1)
