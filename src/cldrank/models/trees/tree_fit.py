@@ -1,12 +1,14 @@
-"""From targets to boosted trees: pairs, the split, the rounds, and the ranker that the trees become."""
+"""From targets to boosted trees: the loss, the split, the rounds, and the ranker that the trees become."""
 
 from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.errors import ConvergenceWarning, DataError, warn
@@ -16,6 +18,7 @@ from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
 from cldrank.models.run import Epoch, Run
 from cldrank.models.trees.boosting import TreeEngine, page_folder
+from cldrank.models.trees.score_loss import ScoreLoss
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count
 from cldrank.workers import fair_threads
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 _EVERY = 10  # rounds between two checkpoints
 _TREES = "trees"
 Status = Literal["completed", "early_stopped", "interrupted"]
+Judged = tuple[float | None, float | None]  # of held-out queries: the loss, and the share of preferences agreed with
+Judge = Callable[[NDArray[np.float32]], Judged]
 
 
 def fit_targets(model: Trees, targets: Targets, context: Context) -> Fit:
@@ -42,6 +47,16 @@ def fit_pairs(model: Trees, observed: Observations, context: Context, *, share: 
     return _boosted(model, PairTable.of_observations(observed, share, unshown_ratio), context)
 
 
+def fit_scores(model: Trees, targets: Targets, context: Context) -> Fit:
+    """Boost on squared errors, row by row; `held` says which queries chose the rounds."""
+    starts = np.flatnonzero(np.diff(targets.queries, prepend=-1))
+    learned, held = split(model, len(starts), context.run.seed)
+    is_held = np.isin(np.cumsum(np.diff(targets.queries, prepend=-1) > 0) - 1, held)
+    loss = ScoreLoss(targets, is_held)
+    fit = _grown(model, targets.rows, lambda threads: (loss, loss.judge), context, targets[1:], (learned, held))
+    return fit.keeping(held=targets.queries[starts[held]])
+
+
 def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
     """Boost on the pairs of a table."""
     if not len(table):
@@ -49,14 +64,36 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
             f"no query has a candidate preferred to another; {context.user} with {model.label} learns from such "
             "pairs: it needs queries with several shown candidates that were clicked unequally often."
         )
-    features, run = context.data.features, context.run
-    learned, held = split(model, len(table), run.seed)
-    threads = fair_threads(available_cores())
-    with page_folder(features, table.rows, run.device) as pages:
-        engine = TreeEngine(features, table.rows, model, run, threads, context.user, pages)
+    learned, held = split(model, len(table), context.run.seed)
+
+    def losses(threads: int) -> tuple[PairLoss, Judge]:
         loss = PairLoss(table, learned, threads)
-        checkpoint = Checkpoint.of(run, lambda: _digest(table, context))
-        status, history, content = grow_trees(table, held, loss, engine, model, run, checkpoint)
+        return loss, lambda scores: judged_pairs(table, held, scores) if len(held) else (None, None)
+
+    return _grown(model, table.rows, losses, context, (*table.arrays, table.mixed), (learned, held))
+
+
+def _grown(
+    model: Trees,
+    rows: IntArray,
+    losses: Callable[[int], tuple[PairLoss | ScoreLoss, Judge]],
+    context: Context,
+    decisive: tuple[NDArray[Any], ...],
+    queries: tuple[IntArray, IntArray],
+) -> Fit:
+    """Boost on a loss of the scores of some rows.
+
+    losses     the loss, and what judges scores on held-out queries, for a number of threads
+    decisive   the arrays that, with rows, features and parameters, decide the course of boosting
+    queries    those learned from, and those held out
+    """
+    features, run = context.data.features, context.run
+    threads = fair_threads(available_cores())
+    with page_folder(features, rows, run.device) as pages:
+        engine = TreeEngine(features, rows, model, run, threads, context.user, pages)
+        loss, judge = losses(threads)
+        checkpoint = Checkpoint.of(run, lambda: _digest(rows, decisive, context))
+        status, history, content = grow_trees(loss, judge, engine, model, run, checkpoint)
     ranker = TreeRanker(content=content, feature_names=context.data.feature_names, provenance=context.provenance)
     if status == "interrupted":
         done, kept = count(len(history), "round"), count(len(ranker.trees), "round")
@@ -68,6 +105,7 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
                 "or learn from more queries."
             )
         )
+    learned, held = queries
     return trained_fit(context, ranker, status, history, (len(learned), len(held)))
 
 
@@ -77,21 +115,20 @@ def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
     return np.setdiff1d(np.arange(count), held), held
 
 
-def _digest(table: PairTable, context: Context) -> str:
+def _digest(rows: IntArray, arrays: tuple[NDArray[Any], ...], context: Context) -> str:
     """A digest of what decides the course of boosting; more rounds or more patience only carry it on."""
     decisive = context.decisive("model__rounds", "model__patience")
     identity = {"features": context.data.feature_names, "seed": int(context.run.seed), **decisive}
-    some = context.data.features[table.rows[:: max(1, len(table.rows) // 1000)]]
-    return digest_of({"method": context.user, **identity}, table.rows, *table.arrays, table.mixed, some)
+    some = context.data.features[rows[:: max(1, len(rows) // 1000)]]
+    return digest_of({"method": context.user, **identity}, rows, *arrays, some)
 
 
 # -- the rounds ------------------------------------------------------------------------------------------------------
 
 
 def grow_trees(
-    table: PairTable,
-    held: IntArray,
-    loss: PairLoss,
+    loss: PairLoss | ScoreLoss,
+    judge: Judge,
     engine: TreeEngine,
     model: Trees,
     run: Run,
@@ -116,7 +153,7 @@ def grow_trees(
             engine.grow(slopes.gradient, slopes.hessian)
             scores = engine.scores()
             slopes = loss.at(scores)
-            held_loss, agreed = judged_pairs(table, held, scores) if len(held) else (None, None)
+            held_loss, agreed = judge(scores)
             seconds = time.perf_counter() - start
             least = min((epoch.held_loss for epoch in history if epoch.held_loss is not None), default=math.inf)
             best = held_loss is None or held_loss < least

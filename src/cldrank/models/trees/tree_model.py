@@ -24,7 +24,7 @@ class Trees(Model):
     family = "trees"
     needs = ("xgboost", "trees")
     takes_missing = True
-    heeds = dict.fromkeys(("fit_targets", "fit_pairs"), ("device", "resume", "log"))
+    heeds = dict.fromkeys(("fit_targets", "fit_pairs", "fit_scores"), ("device", "resume", "log"))
 
     rounds: int = parameter(default=500, about="most trees", least=1, most=_MOST)
     learning_rate: float = parameter(
@@ -51,6 +51,7 @@ class Trees(Model):
 
     fit_targets = fitted_in("trees.tree_fit")
     fit_pairs = fitted_in("trees.tree_fit")
+    fit_scores = fitted_in("trees.tree_fit")
 
     def progress(self) -> tuple[str, int]:
         """Rounds."""
