@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cldrank.rankers import Ranker
     from cldrank.safety import Safe
 
-_INTERRUPTED = 130
+INTERRUPTED = 130
 _UNDECIDING = ("out", "summary", "as_json", "cache", "jobs")
 _EVIDENCE = {entry.name for entry in fields(options.Sources)}
 _NO_COMPARISON = (
@@ -89,7 +89,7 @@ class LearningTask(options.Sources, options.JsonOutput):
 
     def save(self, ranker: Ranker, folder: Path, said: Iterable[str]) -> None:
         """Save a ranker with the command that trains it again, and the warnings of its fit."""
-        origin = ranker.provenance.documented(said, command=_command_words(), held_out=self.hold_out)
+        origin = ranker.provenance.documented(said, command=command_words(), held_out=self.hold_out)
         ranker.with_provenance(origin).save(folder)
 
 
@@ -133,7 +133,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
         options.check_ranker_folder(self.out)
         for folder in (self.out, _beside(self.out)):
             check_replaceable(folder)
-        with _warnings_at_the_end() as heard:
+        with warnings_at_the_end() as heard:
             dataset, held = self._learn(safe or method)
         ranker, said = (safe or method).ranker_, [as_options(str(warning)) for warning in heard]
         facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
@@ -150,7 +150,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
                 print_line(f"{held}; {self.judged(place)}")
         if was_stopped:
             _say_how_to_continue(method, facts, place, self.out)
-            raise click.exceptions.Exit(_INTERRUPTED)
+            raise click.exceptions.Exit(INTERRUPTED)
 
     def _safe(self) -> Safe | None:
         """The method as `--safe` trains it; None without `--safe`."""
@@ -190,7 +190,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
 
 
 @contextmanager
-def _warnings_at_the_end() -> Iterator[list[CldrankWarning]]:
+def warnings_at_the_end() -> Iterator[list[CldrankWarning]]:
     """Our warnings within the block, printed at its end, however it ends."""
     with hearing_warnings() as heard, warnings.catch_warnings():
         warnings.simplefilter("ignore", CldrankWarning)
@@ -219,7 +219,7 @@ def _showing(method: Method, bar: bool) -> Iterator[None]:
         method.set_params(run__on_epoch=None)
 
 
-def _command_words() -> str:
+def command_words() -> str:
     """The command that trains the same ranker, in long options, without those that do not change the ranker."""
     from cldrank.models import Run
     from cldrank.parameters import with_role
