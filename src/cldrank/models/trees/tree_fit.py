@@ -18,6 +18,7 @@ from cldrank.models.fit import Context, Fit, trained_fit
 from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
 from cldrank.models.run import Epoch, Run
 from cldrank.models.trees.boosting import TreeEngine, page_folder
+from cldrank.models.trees.feature_rules import FeatureRules
 from cldrank.models.trees.score_loss import ScoreLoss
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count
@@ -88,13 +89,17 @@ def _grown(
     queries    those learned from, and those held out
     """
     features, run = context.data.features, context.run
-    threads = fair_threads(available_cores())
+    threads, rules = fair_threads(available_cores()), FeatureRules.of(model, context.data)
     with page_folder(features, rows, run.device) as pages:
-        engine = TreeEngine(features, rows, model, run, threads, context.user, pages)
+        engine = TreeEngine(features, rows, model, rules, run, threads, context.user, pages)
         loss, judge = losses(threads)
         checkpoint = Checkpoint.of(run, lambda: _digest(rows, decisive, context))
         status, history, content = grow_trees(loss, judge, engine, model, run, checkpoint)
-    ranker = TreeRanker(content=content, feature_names=context.data.feature_names, provenance=context.provenance)
+    ranker = TreeRanker(
+        content=rules.as_numbers(content),
+        feature_names=context.data.feature_names,
+        provenance=context.provenance,
+    )
     if status == "interrupted":
         done, kept = count(len(history), "round"), count(len(ranker.trees), "round")
         warn(ConvergenceWarning(f"{context.user} was interrupted after {done}; the ranker is that of {kept}."))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from cldrank.errors import UsageError
 from cldrank.models.model import Model, fitted_in
 from cldrank.parameters import parameter, value
 
@@ -41,6 +44,11 @@ class Trees(Model):
     column_share: float = parameter(
         default=0.2, about="share of the features, drawn at random, that a split chooses from", above=0, most=1
     )
+    increasing: Sequence[str] = parameter(default=(), about="features by name whose larger values never lower a score")
+    decreasing: Sequence[str] = parameter(default=(), about="features by name whose larger values never raise a score")
+    categorical: Sequence[str] = parameter(
+        default=(), about="features by name whose values are codes (whole numbers from 0) without an order"
+    )
     validation: float = parameter(default=0.1, about="share of queries that choose the rounds", least=0, most=0.9)
     patience: int | None = parameter(
         default=50, about="stop after this many rounds without a better one", least=1, most=_MOST
@@ -48,6 +56,12 @@ class Trees(Model):
     max_bin: int = parameter(
         default=256, about="most values of a feature to split at", least=2, most=1 << 16, option=False
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        named = [*self.increasing, *self.decreasing, *self.categorical]
+        if twice := {name for name in named if named.count(name) > 1}:
+            raise UsageError(f"{min(twice)!r} is named twice in `increasing`, `decreasing` and `categorical`; once is enough.")
 
     fit_targets = fitted_in("trees.tree_fit")
     fit_pairs = fitted_in("trees.tree_fit")
