@@ -47,7 +47,8 @@ def distil(
         raise DataError(f"{data!r} has no candidates to score.")
     target = teacher_scores(teachers, data, device=run.device)
     origin = _provenance(teachers, data, model, run)
-    targets = Targets(np.arange(len(target)), target, np.ones(len(target)), data.row_queries)
+    plain = Targets(np.arange(len(target)), target, np.ones(len(target)), data.row_queries)
+    targets = plain.weighted(data.query_weights)
     with hearing_warnings() as heard:
         fit = model.fit_scores(targets, Context(data, run, _USER, "the scores of the teacher", origin))
     held = fit.learned["held"]

@@ -51,6 +51,10 @@ class LearningTask(options.Sources, options.JsonOutput):
         below=1,
     )
 
+    query_weight: Path | None = option(
+        "FILE", "How much queries count in training: Parquet or CSV with `query_id` and `weight`; 1 for all others."
+    )
+
     def check_evidence(self, method: Method, *, judges: bool) -> None:
         """Refuse a method without its evidence before anything is read; `judges`: clicks also judge the ranker."""
         from cldrank.methods.needs import uses_clicks, uses_curve
@@ -72,6 +76,10 @@ class LearningTask(options.Sources, options.JsonOutput):
     def read(self) -> tuple[RankingDataset, ClickTable | None, Curve | None]:
         """The dataset, the clicks on it, and the propensities (or slopes and bases) of their positions."""
         dataset = self.load(self.features)
+        if self.query_weight is not None:
+            from cldrank.data.query_weights import load_query_weights
+
+            dataset = dataset.weighted(load_query_weights(self.query_weight))
         if not self.clicks:
             return dataset, None, None
         table = self.clicks_on(dataset)
@@ -182,6 +190,8 @@ class TrainCommand(LearningTask, options.ComputePlace):
         """What `read` reads, with features that stay on Spark; the dataset is that of the candidates shown."""
         from cldrank.spark import SparkDataset
 
+        if self.query_weight is not None:
+            raise UsageError("--query-weight is for features read here; leave it or --engine spark out.")
         dataset = SparkDataset.read(session, self.features, self.spark_columns())
         table = self.clicks_on(None, session)
         with working("joining clicks with features …"):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _MOST_CODE = (1 << 16) - 1  # the engine keeps a bin for each code
 _BLOCK_VALUES = 1 << 22
 _ROOT = 2**31 - 1  # what the engine writes as the parent of a root
+Span = tuple[float, float]  # of codes: from the first to below the second
 _CODES = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
 
 
@@ -109,34 +110,36 @@ def _with_numbers(tree: dict[str, Any], codes: dict[int, int]) -> dict[str, Any]
 
     What lies behind `x != code` is there twice, less what no code there can reach. A split counts its gain once.
     """
-    nodes: list[dict[str, Any]] = []
     lists = [name for name, values in tree.items() if isinstance(values, list) and name not in _CODES]
+    nodes: list[dict[str, Any]] = [{"parents": _ROOT}]
     counted: set[int] = set()
-    waiting: list[tuple[int, bool, int, str, dict[int, tuple[float, float]]]] = [(0, False, _ROOT, "", {})]
+    waiting: list[tuple[int, int, bool, dict[int, Span]]] = [(0, 0, False, {})]
     while waiting:
-        node, is_second, parent, side, reached = waiting.pop()
+        node, place, is_second, reached = waiting.pop()
         own = {name: tree[name][node] for name in lists}
         feature, left, right, to_left = (
             own[name] for name in ("split_indices", "left_children", "right_children", "default_left")
         )
         code, (low, high) = codes.get(node), reached.get(feature, (-np.inf, np.inf))
         if code is not None and to_left and not is_second and not low <= code < high:
-            waiting.append((left, False, parent, side, reached))  # missing values go there, too
+            waiting.append((left, place, False, reached))  # missing values go there, too
             continue
-        place = len(nodes)
-        nodes.append({**own, "parents": parent, "loss_changes": 0.0 if node in counted else own["loss_changes"]})
+        gain = 0.0 if node in counted else own["loss_changes"]
         counted.add(node)
-        if side:
-            nodes[parent][side] = place
-        if code is None and left >= 0:
-            waiting += [(right, False, place, "right_children", reached), (left, False, place, "left_children", reached)]
-        elif code is not None and not is_second:
+        nodes[place] = {**own, "parents": nodes[place]["parents"], "loss_changes": gain}
+        if left < 0:
+            continue
+        first = len(nodes)  # the engine wants both children side by side
+        nodes[place] |= {"left_children": first, "right_children": first + 1}
+        nodes += [{"parents": place}, {"parents": place}]
+        if code is None:
+            waiting += [(left, first, False, reached), (right, first + 1, False, reached)]
+        elif not is_second:
             nodes[place] |= {"split_conditions": float(code), "default_left": 0}
-            waiting.append((node, True, place, "right_children", reached))
-            waiting.append((left, False, place, "left_children", {**reached, feature: (low, code)}))
-        elif code is not None:
+            waiting += [(left, first, False, {**reached, feature: (low, code)}), (node, first + 1, True, reached)]
+        else:
             nodes[place] |= {"split_conditions": code + 1.0, "default_left": 1 - to_left}
-            waiting.append((left, False, place, "right_children", {**reached, feature: (code + 1, high)}))
-            waiting.append((right, False, place, "left_children", {**reached, feature: (code, code + 1)}))
+            waiting.append((right, first, False, {**reached, feature: (code, code + 1)}))
+            waiting.append((left, first + 1, False, {**reached, feature: (code + 1, high)}))
     sizes = {**tree["tree_param"], "num_nodes": str(len(nodes))}
     return {**tree, **{name: [node[name] for node in nodes] for name in lists}, "tree_param": sizes}
