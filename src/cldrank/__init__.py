@@ -46,8 +46,9 @@ __all__ = [
     "CLD", "IPS", "MLP", "PIJD", "AffineIPS", "BayesIPS", "CLDPair", "ClickTable", "HeckmanRank", "InterventionAware",
     "Linear", "Naive", "Oracle", "PolicyAwareIPS", "Propensities", "RankAgg", "RankingDataset", "Run", "SVMRank",
     "SparkDataset", "Trees", "__version__", "audit", "auditing", "catalogue", "clicks", "compare",
-    "data", "distil", "errors", "evaluate", "evaluation", "export", "export_ranker", "held_out", "import_log", "judge_documents",
-    "judgements", "load", "load_ranker", "load_ratings", "measures", "methods", "models", "online", "pipeline",
+    "data", "distil", "errors", "evaluate", "evaluation", "export", "export_ranker", "held_out", "import_log",
+    "judge_documents", "judgements", "load", "load_ranker", "load_ratings", "measures", "methods", "models", "online",
+    "pipeline",
     "propensity", "rankers", "safety", "scaling", "score", "tune", "tuning",
 ]  # fmt: skip
 

@@ -21,11 +21,12 @@ Floats = NDArray[np.float64]
 
 _USER = "Distillation"
 _TOP = 3  # results that fidelity looks at
+_RUN = Run()
 STUDENT = Trees(rounds=1000, learning_rate=0.1, leaves=31, min_weight=5.0, l2=1.0)
 
 
 def distil(
-    rankers: Ranker | Sequence[Ranker], data: RankingDataset, *, model: Trees = STUDENT, run: Run = Run()
+    rankers: Ranker | Sequence[Ranker], data: RankingDataset, *, model: Trees = STUDENT, run: Run = _RUN
 ) -> Ranker:
     """Boosted trees fitted to the scores of a ranker, or to the mean of several, on all candidates of a dataset.
 
@@ -72,8 +73,9 @@ def teacher_scores(rankers: Sequence[Ranker], data: RankingDataset, *, device: s
     >>> from cldrank import scaling
     >>> from cldrank.rankers import LinearRanker
     >>> data = RankingDataset.from_arrays([[1], [3], [2]], [7, 7, 7])
-    >>> rankers = [LinearRanker(feature_names=["f1"], scaling=scaling.fit(None, [[1]]), coefficients=[c]) for c in (1, 9)]
-    >>> teacher_scores(rankers, data).round(3)
+    >>> unscaled = scaling.fit(None, [[1]])
+    >>> teachers = [LinearRanker(feature_names=["f1"], scaling=unscaled, coefficients=[c]) for c in (1, 9)]
+    >>> teacher_scores(teachers, data).round(3)
     array([-1.225,  1.225,  0.   ])
     """
     total = np.zeros(data.n_rows)

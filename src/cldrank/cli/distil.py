@@ -106,8 +106,9 @@ class DistilCommand(options.Sources, options.JsonOutput):
         curve: Any = self.curve_for(table)
         with working("judging by clicks …"):
             taught = teacher_scores(teachers, data)
-            result = compare(ranker, taught, data, clicks=table, propensities=curve, names=("the trees", "the teacher"))
-        return result.verdict.words
+            names = ("the trees", "the teacher")
+            words: str = compare(ranker, taught, data, clicks=table, propensities=curve, names=names).verdict.words
+        return words
 
 
 def derived_options() -> list[Option]:

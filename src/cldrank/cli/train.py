@@ -52,7 +52,7 @@ class LearningTask(options.Sources, options.JsonOutput):
     )
 
     query_weight: Path | None = option(
-        "FILE", "How much queries count in training: Parquet or CSV with `query_id` and `weight`; 1 for all others."
+        "FILE", "How much queries count in training: a table of `query_id` and `weight`."
     )
 
     def check_evidence(self, method: Method, *, judges: bool) -> None:
@@ -248,7 +248,7 @@ def _given_options(names: Collection[str]) -> list[str]:
         if parameter.name not in names or value is None or value == ():
             continue
         if isinstance(parameter, click.Argument):
-            words.append(str(value))
+            words += map(str, value if isinstance(value, tuple) else [value])
         elif isinstance(value, bool):
             words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
         else:

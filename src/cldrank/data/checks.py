@@ -240,9 +240,10 @@ def weights_by_query(values: Any, query_ids: NDArray[Any]) -> NDArray[np.float64
         raise DataError(f"query_weights have shape {weights.shape} for {len(query_ids):,} queries; one each is needed.")
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
     if len(bad):
+        query = query_ids[bad[0]].item()
         raise DataError(
-            f"the weight of query {query_ids[bad[0]].item()!r} is {weights[bad[0]]:g}; weights are finite and above 0. Leave "
-            "out the features of queries that must not count."
+            f"the weight of query {query!r} is {weights[bad[0]]:g}; weights are finite and above 0. Leave out the "
+            "features of queries that must not count."
         )
     return weights
 

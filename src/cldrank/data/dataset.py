@@ -74,7 +74,9 @@ class RankingDataset:
             "doc_ids": None if self.doc_ids is None else checks.unique_doc_ids(self.doc_ids, offsets),
             "feature_names": names,
             "has_missing": self.has_missing and checks.has_missing(features),
-            "query_weights": None if self.query_weights is None else checks.weights_by_query(self.query_weights, query_ids),
+            "query_weights": None
+            if self.query_weights is None
+            else checks.weights_by_query(self.query_weights, query_ids),
         }
         bad = checks.first_bad_value(features, keep=self.has_missing)
         if bad is not None:
@@ -279,7 +281,7 @@ class RankingDataset:
         values = np.ones(self.n_queries)
         for query, weight in weights.items():
             if str(query) not in places:
-                raise DataError(f"there is a weight for query {query!r}, which the data does not have.")
+                raise DataError(f"there is a weight for query {query}, which the data does not have.")
             values[places[str(query)]] = weight
         return self._trusted(**{**self.__dict__, "query_weights": checks.weights_by_query(values, self.query_ids)})
 

@@ -103,7 +103,7 @@ class Observations:
         )
 
     def weighted(self, query_weights: NDArray[np.float64] | None) -> Observations:
-        """The same as if each query had been seen as many times as often as its weight says; as they are, given None."""
+        """The same with all weights times that of the query; as they are, given None."""
         if query_weights is None:
             return self
         of_row = query_weights[self.queries]

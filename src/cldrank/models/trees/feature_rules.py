@@ -1,7 +1,7 @@
 """What a user knows of features: those that only raise or lower the score, and those whose values are codes.
 
-The engine splits by codes with `=`. Its trees are written with two `<` instead, which whole numbers cannot tell from it:
-so rankers, and all engines that they are exported to, know a single kind of split.
+The engine splits by codes with `=`. Its trees are written with two `<` instead, which for whole numbers is the same: so
+rankers, and all engines that they are exported to, know a single kind of split.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _EVERY = 10  # rounds between two checkpoints
 _TREES = "trees"
 Status = Literal["completed", "early_stopped", "interrupted"]
-Judged = tuple[float | None, float | None]  # of held-out queries: the loss, and the share of preferences agreed with
+Judged = tuple[float | None, float | None]
 Judge = Callable[[NDArray[np.float32]], Judged]
 
 
@@ -52,10 +52,10 @@ def fit_scores(model: Trees, targets: Targets, context: Context) -> Fit:
     """Boost on squared errors, row by row; `held` says which queries chose the rounds."""
     starts = np.flatnonzero(np.diff(targets.queries, prepend=-1))
     learned, held = split(model, len(starts), context.run.seed)
-    is_held = np.isin(np.cumsum(np.diff(targets.queries, prepend=-1) > 0) - 1, held)
-    loss = ScoreLoss(targets, is_held)
-    fit = _grown(model, targets.rows, lambda threads: (loss, loss.judge), context, targets[1:], (learned, held))
-    return fit.keeping(held=targets.queries[starts[held]])
+    held_queries = targets.queries[starts[held]]
+    loss = ScoreLoss(targets, np.isin(targets.queries, held_queries))
+    fit = _grown(model, targets.rows, loss, loss.judge, targets[1:], context, (len(learned), len(held)))
+    return fit.keeping(held=held_queries)
 
 
 def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
@@ -66,40 +66,38 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
             "pairs: it needs queries with several shown candidates that were clicked unequally often."
         )
     learned, held = split(model, len(table), context.run.seed)
+    loss = PairLoss(table, learned, fair_threads(available_cores()))
 
-    def losses(threads: int) -> tuple[PairLoss, Judge]:
-        loss = PairLoss(table, learned, threads)
-        return loss, lambda scores: judged_pairs(table, held, scores) if len(held) else (None, None)
+    def judge(scores: NDArray[np.float32]) -> Judged:
+        return judged_pairs(table, held, scores) if len(held) else (None, None)
 
-    return _grown(model, table.rows, losses, context, (*table.arrays, table.mixed), (learned, held))
+    decisive = (*table.arrays, table.mixed)
+    return _grown(model, table.rows, loss, judge, decisive, context, (len(learned), len(held)))
 
 
 def _grown(
     model: Trees,
     rows: IntArray,
-    losses: Callable[[int], tuple[PairLoss | ScoreLoss, Judge]],
-    context: Context,
+    loss: PairLoss | ScoreLoss,
+    judge: Judge,
     decisive: tuple[NDArray[Any], ...],
-    queries: tuple[IntArray, IntArray],
+    context: Context,
+    queries: tuple[int, int],
 ) -> Fit:
     """Boost on a loss of the scores of some rows.
 
-    losses     the loss, and what judges scores on held-out queries, for a number of threads
+    judge      the loss of scores on held-out queries, and the share of preferences that they agree with
     decisive   the arrays that, with rows, features and parameters, decide the course of boosting
-    queries    those learned from, and those held out
+    queries    how many were learned from, and how many were held out
     """
-    features, run = context.data.features, context.run
-    threads, rules = fair_threads(available_cores()), FeatureRules.of(model, context.data)
+    features, run, rules = context.data.features, context.run, FeatureRules.of(model, context.data)
+    threads = fair_threads(available_cores())
     with page_folder(features, rows, run.device) as pages:
         engine = TreeEngine(features, rows, model, rules, run, threads, context.user, pages)
-        loss, judge = losses(threads)
         checkpoint = Checkpoint.of(run, lambda: _digest(rows, decisive, context))
         status, history, content = grow_trees(loss, judge, engine, model, run, checkpoint)
-    ranker = TreeRanker(
-        content=rules.as_numbers(content),
-        feature_names=context.data.feature_names,
-        provenance=context.provenance,
-    )
+    names, trees = context.data.feature_names, rules.as_numbers(content)
+    ranker = TreeRanker(content=trees, feature_names=names, provenance=context.provenance)
     if status == "interrupted":
         done, kept = count(len(history), "round"), count(len(ranker.trees), "round")
         warn(ConvergenceWarning(f"{context.user} was interrupted after {done}; the ranker is that of {kept}."))
@@ -110,8 +108,7 @@ def _grown(
                 "or learn from more queries."
             )
         )
-    learned, held = queries
-    return trained_fit(context, ranker, status, history, (len(learned), len(held)))
+    return trained_fit(context, ranker, status, history, queries)
 
 
 def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:

@@ -61,7 +61,9 @@ class Trees(Model):
         super().__post_init__()
         named = [*self.increasing, *self.decreasing, *self.categorical]
         if twice := {name for name in named if named.count(name) > 1}:
-            raise UsageError(f"{min(twice)!r} is named twice in `increasing`, `decreasing` and `categorical`; once is enough.")
+            raise UsageError(
+                f"{min(twice)!r} is named twice in `increasing`, `decreasing` and `categorical`; once is enough."
+            )
 
     fit_targets = fitted_in("trees.tree_fit")
     fit_pairs = fitted_in("trees.tree_fit")
