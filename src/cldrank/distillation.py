@@ -44,18 +44,16 @@ def distil(
     teachers = [rankers] if isinstance(rankers, Ranker) else list(rankers)
     if not teachers or not all(isinstance(ranker, Ranker) for ranker in teachers):
         raise UsageError("`distil` needs one or more rankers: `load_ranker(folder)`, or `ranker_` of a fitted method.")
-    if not data.n_rows:
-        raise DataError(f"{data!r} has no candidates to score.")
     target = teacher_scores(teachers, data, device=run.device)
     origin = _provenance(teachers, data, model, run)
-    plain = Targets(np.arange(len(target)), target, np.ones(len(target)), data.row_queries)
-    targets = plain.weighted(data.query_weights)
+    targets = Targets(np.arange(len(target)), target, np.ones(len(target)), data.row_queries)
     with hearing_warnings() as heard:
-        fit = model.fit_scores(targets, Context(data, run, _USER, "the scores of the teacher", origin))
+        context = Context(data, run, _USER, "the scores of the teacher", origin)
+        fit = model.fit_scores(targets.weighted(data.query_weights), context)
     held = fit.learned["held"]
-    judged = data[held] if len(held) else data
-    rows = segments.rows_of_segments(data.offsets, held) if len(held) else slice(None)
-    record = _fidelity(target[rows], fit.ranker.predict(judged, device=run.device), judged).replaced(
+    judged = held if len(held) else np.arange(data.n_queries)
+    rows, part = segments.rows_of_segments(data.offsets, judged), data[judged]
+    record = _fidelity(target[rows], fit.ranker.predict(part, device=run.device), part).replaced(
         teachers=tuple(f"{kind_of(ranker)} {ranker_fingerprint(ranker)}, {ranker.provenance}" for ranker in teachers),
         held_out=bool(len(held)),
     )
@@ -93,31 +91,27 @@ def _fidelity(teacher: Floats, student: Floats, data: RankingDataset) -> DistilR
     """How alike two scores rank the candidates of each query, as means over queries of two candidates or more."""
     offsets, sizes = data.offsets, data.sizes
     several = sizes > 1
+    if not several.any():
+        raise DataError("no query to judge by has two candidates: there is no order to learn.")
     ranks = [segments.descending_ranks(scores, offsets) for scores in (teacher, student)]
-    farness = segments.sums_of_segments((ranks[0] - ranks[1]) ** 2, offsets)[several]
-    correlation = 1 - 6 * farness / (sizes * (sizes**2 - 1))[several]
-    both = segments.sums_of_segments((ranks[0] <= _TOP) & (ranks[1] <= _TOP), offsets)[several]
+    farness = segments.sums_of_segments((ranks[0] - ranks[1]) ** 2, offsets)
+    both = segments.sums_of_segments((ranks[0] <= _TOP) & (ranks[1] <= _TOP), offsets)
     grades = np.maximum(_TOP + 1 - ranks[0], 0).astype(np.float32)
     (ndcg,) = measures.compute([f"nDCG@{_TOP}"], student, grades, offsets).values()
+    correlation = 1 - 6 * farness / np.maximum(sizes * (sizes**2 - 1), 1)
     return DistilRecord(
         queries=int(several.sum()),
-        rank_correlation=_mean(correlation),
-        top_in_common=_mean(both / np.minimum(sizes[several], _TOP)),
-        ndcg=_mean(np.asarray(ndcg)[several]),
+        rank_correlation=float(correlation[several].mean()),
+        top_in_common=float((both / np.minimum(sizes, _TOP))[several].mean()),
+        ndcg=float(np.asarray(ndcg)[several].mean()),
     )
-
-
-def _mean(values: Floats) -> float:
-    """The mean; 1 of nothing, as queries with a single candidate are always ranked alike."""
-    return float(values.mean()) if len(values) else 1.0
 
 
 def _provenance(teachers: Sequence[Ranker], data: RankingDataset, model: Trees, run: Run) -> Provenance:
     """Where the trees come from: whether anything behind them is synthetic, and what was kept out of all training."""
     given = {f"model__{name}": value for name, value in model.get_params().items()} | {"run__seed": run.seed}
     shares = {teacher.provenance.held_out for teacher in teachers}
-    origin = Provenance.of(_USER, {"model": type(model).__name__, **given}, data)
-    return origin.replaced(
+    return Provenance.of(_USER, {"model": type(model).__name__, **given}, data).replaced(
         synthetic=data.synthetic or any(teacher.provenance.synthetic for teacher in teachers),
         held_out=shares.pop() if len(shares) == 1 else None,
     )

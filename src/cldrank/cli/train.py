@@ -242,7 +242,8 @@ def command_words() -> str:
 
 def _given_options(names: Collection[str]) -> list[str]:
     """The given options and arguments of the running command, of those named, as words."""
-    context, words = click.get_current_context(), []
+    context = click.get_current_context()
+    words: list[str] = []
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
         if parameter.name not in names or value is None or value == ():

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from cldrank.data.table_rows import file_part, id_texts, numbers_of
-from cldrank.errors import FormatError, UsageError
-from cldrank.tables.sources import known_format, refuse_own
+from cldrank.errors import FormatError
+from cldrank.tables.sources import format_of, refuse_own
 from cldrank.wording import some
 
-_ID, _WEIGHT = "query_id", "weight"
+_COLUMNS = ("query_id", "weight")
 
 
 def load_query_weights(path: str | Path) -> dict[str, float]:
@@ -24,21 +24,17 @@ def load_query_weights(path: str | Path) -> dict[str, float]:
     """
     path = Path(path)
     refuse_own(path, "file of weights")
-    form = known_format(path)
-    if form not in ("parquet", "csv"):
-        raise UsageError(f"{path}: weights of queries are in a Parquet or CSV file.")
-    part = file_part(path, form)
+    part = file_part(path, format_of(path, ("parquet", "csv")))
     names = part.schema.names
-    for column in (_ID, _WEIGHT):
+    for column in _COLUMNS:
         if names.count(column) != 1:
             raise FormatError(f"needs one column {column!r}; it has {some(names, most=8)}.", path=path)
-    part.check([_ID], [_WEIGHT])
+    part.check(_COLUMNS[:1], _COLUMNS[1:])
     weights: dict[str, float] = {}
-    rows = 0
-    for batch in part.read([_ID], [_WEIGHT], 1 << 16):
-        for query, weight in zip(id_texts(batch.column(0), _ID, part, rows), numbers_of(batch.column(1)), strict=True):
+    for batch in part.read(_COLUMNS[:1], _COLUMNS[1:], 1 << 16):
+        ids, values = id_texts(batch.column(0), _COLUMNS[0], part, len(weights)), numbers_of(batch.column(1))
+        for query, weight in zip(ids, values, strict=True):
             if query in weights:
                 raise FormatError(f"query {query} has two weights.", path=path)
             weights[query] = float(weight)
-        rows += len(batch)
     return weights

@@ -15,14 +15,12 @@ import numpy as np
 
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
-from cldrank.feature_blocks import row_blocks
 from cldrank.rankers.tree_ranker import checked_trees
 
 if TYPE_CHECKING:
     from cldrank.models.trees.tree_model import Trees
 
 _MOST_CODE = (1 << 16) - 1  # the engine keeps a bin for each code
-_BLOCK_VALUES = 1 << 22
 _ROOT = 2**31 - 1  # what the engine writes as the parent of a root
 Span = tuple[float, float]  # of codes: from the first to below the second
 _CODES = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
@@ -56,18 +54,15 @@ class FeatureRules:
 
     def _check_codes(self, data: RankingDataset) -> None:
         """Refuse a categorical feature with values other than codes."""
-        places = np.flatnonzero(self.is_code)
-        if not len(places):
-            return
-        for start, end in row_blocks(data.features, max(1, _BLOCK_VALUES // data.n_features)):
-            values = data.features[start:end][:, places]
+        for place in np.flatnonzero(self.is_code).tolist():
+            values = data.features[:, place]
             with np.errstate(invalid="ignore"):
                 bad = ~np.isnan(values) & ~((values >= 0) & (values <= _MOST_CODE) & (values == np.floor(values)))
             if bad.any():
-                row, column = (int(at[0]) for at in np.nonzero(bad))
+                row = int(bad.argmax())
                 raise DataError(
-                    f"`categorical` names {data.feature_names[places[column]]!r}, which is {values[row, column]:g} in "
-                    f"row {start + row} (counted from 0); codes are whole numbers from 0 to {_MOST_CODE:,}."
+                    f"`categorical` names {data.feature_names[place]!r}, which is {values[row]:g} in row {row} "
+                    f"(counted from 0); codes are whole numbers from 0 to {_MOST_CODE:,}."
                 )
 
     @property

@@ -15,11 +15,10 @@ from cldrank.errors import ConvergenceWarning, DataError, warn
 from cldrank.host import available_cores
 from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.fit import Context, Fit, trained_fit
-from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
+from cldrank.models.pairs import PairLoss, PairTable, Slopes, judged_pairs
 from cldrank.models.run import Epoch, Run
 from cldrank.models.trees.boosting import TreeEngine, page_folder
 from cldrank.models.trees.feature_rules import FeatureRules
-from cldrank.models.trees.score_loss import ScoreLoss
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count
 from cldrank.workers import fair_threads
@@ -115,6 +114,26 @@ def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
     """The queries to learn from, and those held out: even two of twenty choose the rounds better than none."""
     held = np.sort(np.random.default_rng([seed, 7]).permutation(count)[: int(model.validation * count)])
     return np.setdiff1d(np.arange(count), held), held
+
+
+class ScoreLoss:
+    """The mean squared error of scores, row by row."""
+
+    def __init__(self, targets: Targets, is_held: NDArray[np.bool_]) -> None:
+        self._targets, self._is_held = targets, is_held
+        self._hessian = np.where(is_held, 0.0, targets.weight).astype(np.float32)
+
+    def at(self, scores: NDArray[np.float32]) -> Slopes:
+        """Half the derivatives at the score of each row, and the loss of the rows that are not held out."""
+        gradient = (self._hessian * (scores - self._targets.target)).astype(np.float32)
+        return Slopes(gradient, self._hessian, self._error(scores, ~self._is_held))
+
+    def judge(self, scores: NDArray[np.float32]) -> Judged:
+        """The loss of the rows held out, if there are any; preferences are not looked at."""
+        return (self._error(scores, self._is_held) if self._is_held.any() else None), None
+
+    def _error(self, scores: NDArray[np.float32], rows: NDArray[np.bool_]) -> float:
+        return float(np.average((scores - self._targets.target)[rows] ** 2, weights=self._targets.weight[rows]))
 
 
 def _digest(rows: IntArray, arrays: tuple[NDArray[Any], ...], context: Context) -> str:
