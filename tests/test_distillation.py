@@ -112,6 +112,12 @@ def test_teachers_that_cannot_teach_are_refused(teachers: list[Any], kind: type[
         cr.distil(teachers, DATA, model=SMALL)
 
 
+def test_other_models_are_refused() -> None:
+    other: Any = cr.Linear()
+    with pytest.raises(UsageError, match="it fits Trees"):
+        cr.distil(linear(1, 2), DATA, model=other)
+
+
 def test_resumed_it_ends_as_if_never_interrupted(tmp_path: Any) -> None:
     file = tmp_path / "state"
     teacher = linear(2, 1)

@@ -44,6 +44,9 @@ def distil(
     teachers = [rankers] if isinstance(rankers, Ranker) else list(rankers)
     if not teachers or not all(isinstance(ranker, Ranker) for ranker in teachers):
         raise UsageError("`distil` needs one or more rankers: `load_ranker(folder)`, or `ranker_` of a fitted method.")
+    if "fit_scores" not in model.heeds:
+        raise UsageError(f"`distil` cannot fit {model.label} to scores; it fits Trees().")
+    model.check_installed()
     target = teacher_scores(teachers, data, device=run.device)
     origin = _provenance(teachers, data, model, run)
     targets = Targets(np.arange(len(target)), target, np.ones(len(target)), data.row_queries)

@@ -59,6 +59,21 @@ class TestDistil:
         assert message in done.err
         assert not Path("t").exists()
 
+    def test_stopped_it_leaves_what_was_there(self, run: Run, teacher: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        call = ("distil", teacher, "-f", "train.parquet", *SMALL, "-o", "trees")
+        assert run(*call).code == 0
+        before, rounds = Path("trees/ranker.json").read_bytes(), iter(range(6))
+
+        def stopped(*_: Any) -> tuple[None, None]:
+            if next(rounds) == 5:
+                raise KeyboardInterrupt
+            return None, None
+
+        monkeypatch.setattr("cldrank.models.trees.tree_fit.ScoreLoss.judge", stopped)
+        assert run(*call).code == 130
+        assert Path("trees/ranker.json").read_bytes() == before
+        assert len(cr.load_ranker("trees.interrupted").trees) == 5  # type: ignore[attr-defined]
+
 
 class TestTraining:
     def test_rules_for_features_are_options(self, run: Run) -> None:

@@ -12,7 +12,7 @@ from cldrank.cli import options
 from cldrank.cli.commands import Option, argument, declared, option, option_of, parsed
 from cldrank.cli.option_names import as_options
 from cldrank.cli.output import counting, print_json, print_line
-from cldrank.cli.train import INTERRUPTED, command_words, warnings_at_the_end
+from cldrank.cli.train import INTERRUPTED, check_places, command_words, place_of, warnings_at_the_end
 
 if TYPE_CHECKING:
     from cldrank.models import Epoch
@@ -40,15 +40,13 @@ class DistilCommand(options.Reading, options.JsonOutput):
         from cldrank.distillation import STUDENT, distil
         from cldrank.models import Run
         from cldrank.parameters import parameters
-        from cldrank.rankers import check_replaceable, load_ranker
+        from cldrank.rankers import load_ranker
 
         for name in self.rankers:
             options.check_outside(self.out, Path(name))
-        options.check_ranker_folder(self.out)
-        check_replaceable(self.out)
+        check_places(self.out)
         model = replace(STUDENT, **parsed(parameters(type(STUDENT)), self.settings))
         run = Run(**parsed(parameters(Run), self.settings))
-        model.check_installed()
         teachers = {name: load_ranker(name) for name in self.rankers}
         data = self.load_for_ranker(teachers[self.rankers[0]], Path(self.rankers[0]), self.features)
         for name, teacher in teachers.items():
@@ -61,13 +59,15 @@ class DistilCommand(options.Reading, options.JsonOutput):
             ranker = distil(list(teachers.values()), data, model=model, run=replace(run, on_epoch=report))
         said = [as_options(str(warning)) for warning in heard]
         origin: Any = ranker.provenance.documented(said, command=command_words())
-        ranker.with_provenance(origin).save(self.out)
+        was_stopped = origin.diagnostics.status == "interrupted"
+        place = place_of(self.out, was_stopped)
+        ranker.with_provenance(origin).save(place)
         if self.as_json:
             facts = {"distilled": origin.distilled.as_dict(), "diagnostics": origin.diagnostics.as_dict()}
-            print_json({"ranker": str(self.out), **facts})
+            print_json({"ranker": str(place), **facts})
         else:
-            print_line(f"{ranker!r}\n{origin.distilled}\nsaved in {self.out}")
-        if origin.diagnostics.status == "interrupted":
+            print_line(f"{ranker!r}\n{origin.distilled}\nsaved in {place}")
+        if was_stopped:
             raise click.exceptions.Exit(INTERRUPTED)
 
 

@@ -133,20 +133,16 @@ class TrainCommand(LearningTask, options.ComputePlace):
 
     def run(self) -> None:
         """Check, read, fit, save, and print."""
-        from cldrank.rankers import check_replaceable
-
         method, safe = self.method, self._safe()
         self.check_evidence(method, judges=self.safe)
         method.check()
-        options.check_ranker_folder(self.out)
-        for folder in (self.out, _beside(self.out)):
-            check_replaceable(folder)
+        check_places(self.out)
         with warnings_at_the_end() as heard:
             dataset, held = self._learn(safe or method)
         ranker, said = (safe or method).ranker_, [as_options(str(warning)) for warning in heard]
         facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
         was_stopped = facts["status"] == "interrupted"
-        place = _beside(self.out) if was_stopped and _holds_something(self.out) else self.out
+        place = place_of(self.out, was_stopped)
         self.save(ranker, place, said)
         facts["safety"] = None if safe is None else safe.safety_.as_dict()
         if self.as_json:
@@ -282,13 +278,22 @@ def _held(epoch: Mapping[str, Any], targets: str = "") -> str:
     return "" if epoch["validation"] is None else f"{loss}, held-out concordance {epoch['validation']:.4f}{targets}"
 
 
-def _holds_something(folder: Path) -> bool:
-    recover_folder(folder)
-    return folder.is_dir() and any(folder.iterdir())
+def place_of(out: Path, was_stopped: bool) -> Path:
+    """Where a ranker is saved: that of a fit that was stopped beside `out`, if there is a whole one."""
+    recover_folder(out)
+    return _beside(out) if was_stopped and out.is_dir() and any(out.iterdir()) else out
+
+
+def check_places(out: Path) -> None:
+    """Refuse a folder where a ranker cannot be saved, whether its fit is stopped or not."""
+    from cldrank.rankers import check_replaceable
+
+    options.check_ranker_folder(out)
+    for folder in (out, _beside(out)):
+        check_replaceable(folder)
 
 
 def _beside(out: Path) -> Path:
-    """Where a fit that was stopped leaves its ranker, if there is a whole one in `out`."""
     folder = out.resolve() if out.name in ("", "..") else out
     return folder.with_name(f"{folder.name}.interrupted")
 

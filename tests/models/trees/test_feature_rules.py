@@ -99,8 +99,8 @@ def test_splits_by_numbers_score_as_the_engine_does_by_codes(missing: bool) -> N
 def test_any_engine_scores_them(tmp_path: Path) -> None:
     data = candidates()
     fitted = cr.Oracle(model=cr.Trees(**{**MODEL.get_params(), "categorical": NAMES[:2]})).fit(data)
-    for target in ("opensearch", "vespa", "solr"):
-        parity = cr.export_ranker(fitted.ranker_, target, tmp_path / target, check=data, name="codes").parity
+    for target in ("onnx", "elasticsearch", "opensearch", "vespa", "solr"):
+        parity = cr.export_ranker(fitted.ranker_, target, tmp_path / f"{target}.onnx", check=data, name="codes").parity
         assert parity is not None
         assert parity.same_order
 
