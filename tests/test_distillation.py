@@ -15,7 +15,7 @@ from cldrank.rankers import LinearRanker, Ranker
 from cldrank.rankers.card import model_card
 from cldrank.scaling import fit as fit_scaling
 
-SMALL = cr.Trees(rounds=80, learning_rate=0.3, min_weight=0, l2=0, column_share=1)
+SMALL = cr.Trees(rounds=40, learning_rate=0.3, min_weight=0, l2=0, column_share=1)
 RANDOM = np.random.default_rng(0)
 DATA = cr.RankingDataset.from_arrays(RANDOM.normal(size=(600, 2)), np.arange(600) // 6, feature_names=["a", "b"])
 

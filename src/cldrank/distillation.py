@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 _USER = "Distillation"
 _TOP = 3  # results that fidelity looks at
 _RUN = Run()
-STUDENT = Trees(rounds=1000, learning_rate=0.1, leaves=63, min_weight=5.0, l2=1.0)
+STUDENT = Trees(rounds=1000, learning_rate=0.1, leaves=31, min_weight=5.0, l2=1.0)
 
 
 def distil(
