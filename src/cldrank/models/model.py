@@ -87,6 +87,10 @@ class Model(Value):
         """
         raise NotImplementedError
 
+    def fit_scores(self, targets: Targets, context: Context) -> Fit:
+        """Fit scores to targets, row by row, by squared error."""
+        raise NotImplementedError
+
     def progress(self) -> tuple[str, int] | None:
         """What `Run.on_epoch` is called after (epochs or rounds), and how often at most; None if never."""
         return None

@@ -1,21 +1,24 @@
-"""From targets to boosted trees: pairs, the split, the rounds, and the ranker that the trees become."""
+"""From targets to boosted trees: the loss, the split, the rounds, and the ranker that the trees become."""
 
 from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.errors import ConvergenceWarning, DataError, warn
 from cldrank.host import available_cores
 from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.fit import Context, Fit, trained_fit
-from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
+from cldrank.models.pairs import PairLoss, PairTable, Slopes, judged_pairs
 from cldrank.models.run import Epoch, Run
 from cldrank.models.trees.boosting import TreeEngine, page_folder
+from cldrank.models.trees.feature_rules import FeatureRules
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count
 from cldrank.workers import fair_threads
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 _EVERY = 10  # rounds between two checkpoints
 _TREES = "trees"
 Status = Literal["completed", "early_stopped", "interrupted"]
+Judged = tuple[float | None, float | None]
+Judge = Callable[[NDArray[np.float32]], Judged]
 
 
 def fit_targets(model: Trees, targets: Targets, context: Context) -> Fit:
@@ -42,6 +47,16 @@ def fit_pairs(model: Trees, observed: Observations, context: Context, *, share: 
     return _boosted(model, PairTable.of_observations(observed, share, unshown_ratio), context)
 
 
+def fit_scores(model: Trees, targets: Targets, context: Context) -> Fit:
+    """Boost on squared errors, row by row; `held` says which queries chose the rounds."""
+    starts = np.flatnonzero(np.diff(targets.queries, prepend=-1))
+    learned, held = split(model, len(starts), context.run.seed)
+    held_queries = targets.queries[starts[held]]
+    loss = ScoreLoss(targets, np.isin(targets.queries, held_queries))
+    fit = _grown(model, targets.rows, loss, loss.judge, targets[1:], context, (len(learned), len(held)))
+    return fit.keeping(held=held_queries)
+
+
 def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
     """Boost on the pairs of a table."""
     if not len(table):
@@ -49,15 +64,39 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
             f"no query has a candidate preferred to another; {context.user} with {model.label} learns from such "
             "pairs: it needs queries with several shown candidates that were clicked unequally often."
         )
-    features, run = context.data.features, context.run
-    learned, held = split(model, len(table), run.seed)
+    learned, held = split(model, len(table), context.run.seed)
+    loss = PairLoss(table, learned, fair_threads(available_cores()))
+
+    def judge(scores: NDArray[np.float32]) -> Judged:
+        return judged_pairs(table, held, scores) if len(held) else (None, None)
+
+    decisive = (*table.arrays, table.mixed)
+    return _grown(model, table.rows, loss, judge, decisive, context, (len(learned), len(held)))
+
+
+def _grown(
+    model: Trees,
+    rows: IntArray,
+    loss: PairLoss | ScoreLoss,
+    judge: Judge,
+    decisive: tuple[NDArray[Any], ...],
+    context: Context,
+    queries: tuple[int, int],
+) -> Fit:
+    """Boost on a loss of the scores of some rows.
+
+    judge      the loss of scores on held-out queries, and the share of preferences that they agree with
+    decisive   the arrays that, with rows, features and parameters, decide the course of boosting
+    queries    how many were learned from, and how many were held out
+    """
+    features, run, rules = context.data.features, context.run, FeatureRules.of(model, context.data)
     threads = fair_threads(available_cores())
-    with page_folder(features, table.rows, run.device) as pages:
-        engine = TreeEngine(features, table.rows, model, run, threads, context.user, pages)
-        loss = PairLoss(table, learned, threads)
-        checkpoint = Checkpoint.of(run, lambda: _digest(table, context))
-        status, history, content = grow_trees(table, held, loss, engine, model, run, checkpoint)
-    ranker = TreeRanker(content=content, feature_names=context.data.feature_names, provenance=context.provenance)
+    with page_folder(features, rows, run.device) as pages:
+        engine = TreeEngine(features, rows, model, rules, run, threads, context.user, pages)
+        checkpoint = Checkpoint.of(run, lambda: _digest(rows, decisive, context))
+        status, history, content = grow_trees(loss, judge, engine, model, run, checkpoint)
+    names, trees = context.data.feature_names, rules.as_numbers(content)
+    ranker = TreeRanker(content=trees, feature_names=names, provenance=context.provenance)
     if status == "interrupted":
         done, kept = count(len(history), "round"), count(len(ranker.trees), "round")
         warn(ConvergenceWarning(f"{context.user} was interrupted after {done}; the ranker is that of {kept}."))
@@ -68,7 +107,7 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
                 "or learn from more queries."
             )
         )
-    return trained_fit(context, ranker, status, history, (len(learned), len(held)))
+    return trained_fit(context, ranker, status, history, queries)
 
 
 def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
@@ -77,21 +116,40 @@ def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
     return np.setdiff1d(np.arange(count), held), held
 
 
-def _digest(table: PairTable, context: Context) -> str:
+class ScoreLoss:
+    """The mean squared error of scores, row by row."""
+
+    def __init__(self, targets: Targets, is_held: NDArray[np.bool_]) -> None:
+        self._targets, self._is_held = targets, is_held
+        self._hessian = np.where(is_held, 0.0, targets.weight).astype(np.float32)
+
+    def at(self, scores: NDArray[np.float32]) -> Slopes:
+        """Half the derivatives at the score of each row, and the loss of the rows that are not held out."""
+        gradient = (self._hessian * (scores - self._targets.target)).astype(np.float32)
+        return Slopes(gradient, self._hessian, self._error(scores, ~self._is_held))
+
+    def judge(self, scores: NDArray[np.float32]) -> Judged:
+        """The loss of the rows held out, if there are any; preferences are not looked at."""
+        return (self._error(scores, self._is_held) if self._is_held.any() else None), None
+
+    def _error(self, scores: NDArray[np.float32], rows: NDArray[np.bool_]) -> float:
+        return float(np.average((scores - self._targets.target)[rows] ** 2, weights=self._targets.weight[rows]))
+
+
+def _digest(rows: IntArray, arrays: tuple[NDArray[Any], ...], context: Context) -> str:
     """A digest of what decides the course of boosting; more rounds or more patience only carry it on."""
     decisive = context.decisive("model__rounds", "model__patience")
     identity = {"features": context.data.feature_names, "seed": int(context.run.seed), **decisive}
-    some = context.data.features[table.rows[:: max(1, len(table.rows) // 1000)]]
-    return digest_of({"method": context.user, **identity}, table.rows, *table.arrays, table.mixed, some)
+    some = context.data.features[rows[:: max(1, len(rows) // 1000)]]
+    return digest_of({"method": context.user, **identity}, rows, *arrays, some)
 
 
 # -- the rounds ------------------------------------------------------------------------------------------------------
 
 
 def grow_trees(
-    table: PairTable,
-    held: IntArray,
-    loss: PairLoss,
+    loss: PairLoss | ScoreLoss,
+    judge: Judge,
     engine: TreeEngine,
     model: Trees,
     run: Run,
@@ -116,7 +174,7 @@ def grow_trees(
             engine.grow(slopes.gradient, slopes.hessian)
             scores = engine.scores()
             slopes = loss.at(scores)
-            held_loss, agreed = judged_pairs(table, held, scores) if len(held) else (None, None)
+            held_loss, agreed = judge(scores)
             seconds = time.perf_counter() - start
             least = min((epoch.held_loss for epoch in history if epoch.held_loss is not None), default=math.inf)
             best = held_loss is None or held_loss < least
