@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.data.loading import load
     from cldrank.data.query_hash import held_out
+    from cldrank.distillation import distil
     from cldrank.evaluation import compare, evaluate
     from cldrank.export import export_ranker
     from cldrank.judgements import judge_documents
@@ -45,8 +46,9 @@ __all__ = [
     "CLD", "IPS", "MLP", "PIJD", "AffineIPS", "BayesIPS", "CLDPair", "ClickTable", "HeckmanRank", "InterventionAware",
     "Linear", "Naive", "Oracle", "PolicyAwareIPS", "Propensities", "RankAgg", "RankingDataset", "Run", "SVMRank",
     "SparkDataset", "Trees", "__version__", "audit", "auditing", "catalogue", "clicks", "compare",
-    "data", "errors", "evaluate", "evaluation", "export", "export_ranker", "held_out", "import_log", "judge_documents",
-    "judgements", "load", "load_ranker", "load_ratings", "measures", "methods", "models", "online", "pipeline",
+    "data", "distil", "errors", "evaluate", "evaluation", "export", "export_ranker", "held_out", "import_log",
+    "judge_documents", "judgements", "load", "load_ranker", "load_ratings", "measures", "methods", "models", "online",
+    "pipeline",
     "propensity", "rankers", "safety", "scaling", "score", "tune", "tuning",
 ]  # fmt: skip
 
@@ -59,6 +61,7 @@ _HOMES = {
     "SparkDataset": "cldrank.spark",
     "audit": "cldrank.auditing",
     "compare": "cldrank.evaluation",
+    "distil": "cldrank.distillation",
     "evaluate": "cldrank.evaluation",
     "export_ranker": "cldrank.export",
     "held_out": "cldrank.data.query_hash",

@@ -40,6 +40,7 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "experiment run": (["table1"], ["train.parquet"]),
     "experiment report": (["results.parquet"], ["results.parquet"]),
+    "distil": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
     "score": (["ranker", "-f", "train.parquet"], ["train.parquet"]),
     "export": (["ranker", "--to", "opensearch", "--check", "train.parquet"], ["train.parquet"]),
     "online interleave": (["scores.txt", "column:f1", "-f", "train.parquet"], ["train.parquet", "scores.txt"]),

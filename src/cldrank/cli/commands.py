@@ -130,7 +130,7 @@ def option_of(
     whose = ", ".join(f"`{owner}`" for owner in owners)
     about = f"{whose}: {parameter.about}." if whose else f"{parameter.about[0].upper()}{parameter.about[1:]}."
     default = parameter.default
-    if default is not None and not isinstance(default, bool):
+    if default not in (None, ()) and not isinstance(default, bool):
         about += f" [default: {','.join(map(str, default)) if isinstance(default, tuple) else default}]"
     if bool in parameter.kinds:
         return Option([parameter.name, f"{spelled}/--no-{spelled[2:]}"], about, panel)

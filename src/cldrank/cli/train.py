@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from cldrank.rankers import Ranker
     from cldrank.safety import Safe
 
-_INTERRUPTED = 130
+INTERRUPTED = 130
 _UNDECIDING = ("out", "summary", "as_json", "cache", "jobs")
 _EVIDENCE = {entry.name for entry in fields(options.Sources)}
 _NO_COMPARISON = (
@@ -49,6 +49,10 @@ class LearningTask(options.Sources, options.JsonOutput):
         "Keep this share of the queries, by hashes of their ids, out of training, to judge the ranker on them.",
         above=0,
         below=1,
+    )
+
+    query_weight: Path | None = option(
+        "FILE", "How much queries count in training: a table of `query_id` and `weight`."
     )
 
     def check_evidence(self, method: Method, *, judges: bool) -> None:
@@ -72,6 +76,10 @@ class LearningTask(options.Sources, options.JsonOutput):
     def read(self) -> tuple[RankingDataset, ClickTable | None, Curve | None]:
         """The dataset, the clicks on it, and the propensities (or slopes and bases) of their positions."""
         dataset = self.load(self.features)
+        if self.query_weight is not None:
+            from cldrank.data.query_weights import load_query_weights
+
+            dataset = dataset.weighted(load_query_weights(self.query_weight))
         if not self.clicks:
             return dataset, None, None
         table = self.clicks_on(dataset)
@@ -89,7 +97,7 @@ class LearningTask(options.Sources, options.JsonOutput):
 
     def save(self, ranker: Ranker, folder: Path, said: Iterable[str]) -> None:
         """Save a ranker with the command that trains it again, and the warnings of its fit."""
-        origin = ranker.provenance.documented(said, command=_command_words(), held_out=self.hold_out)
+        origin = ranker.provenance.documented(said, command=command_words(), held_out=self.hold_out)
         ranker.with_provenance(origin).save(folder)
 
 
@@ -125,20 +133,16 @@ class TrainCommand(LearningTask, options.ComputePlace):
 
     def run(self) -> None:
         """Check, read, fit, save, and print."""
-        from cldrank.rankers import check_replaceable
-
         method, safe = self.method, self._safe()
         self.check_evidence(method, judges=self.safe)
         method.check()
-        options.check_ranker_folder(self.out)
-        for folder in (self.out, _beside(self.out)):
-            check_replaceable(folder)
-        with _warnings_at_the_end() as heard:
+        check_places(self.out)
+        with warnings_at_the_end() as heard:
             dataset, held = self._learn(safe or method)
         ranker, said = (safe or method).ranker_, [as_options(str(warning)) for warning in heard]
         facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
         was_stopped = facts["status"] == "interrupted"
-        place = _beside(self.out) if was_stopped and _holds_something(self.out) else self.out
+        place = place_of(self.out, was_stopped)
         self.save(ranker, place, said)
         facts["safety"] = None if safe is None else safe.safety_.as_dict()
         if self.as_json:
@@ -150,7 +154,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
                 print_line(f"{held}; {self.judged(place)}")
         if was_stopped:
             _say_how_to_continue(method, facts, place, self.out)
-            raise click.exceptions.Exit(_INTERRUPTED)
+            raise click.exceptions.Exit(INTERRUPTED)
 
     def _safe(self) -> Safe | None:
         """The method as `--safe` trains it; None without `--safe`."""
@@ -182,6 +186,8 @@ class TrainCommand(LearningTask, options.ComputePlace):
         """What `read` reads, with features that stay on Spark; the dataset is that of the candidates shown."""
         from cldrank.spark import SparkDataset
 
+        if self.query_weight is not None:
+            raise UsageError("--query-weight is for features read here; leave it or --engine spark out.")
         dataset = SparkDataset.read(session, self.features, self.spark_columns())
         table = self.clicks_on(None, session)
         with working("joining clicks with features …"):
@@ -190,7 +196,7 @@ class TrainCommand(LearningTask, options.ComputePlace):
 
 
 @contextmanager
-def _warnings_at_the_end() -> Iterator[list[CldrankWarning]]:
+def warnings_at_the_end() -> Iterator[list[CldrankWarning]]:
     """Our warnings within the block, printed at its end, however it ends."""
     with hearing_warnings() as heard, warnings.catch_warnings():
         warnings.simplefilter("ignore", CldrankWarning)
@@ -219,7 +225,7 @@ def _showing(method: Method, bar: bool) -> Iterator[None]:
         method.set_params(run__on_epoch=None)
 
 
-def _command_words() -> str:
+def command_words() -> str:
     """The command that trains the same ranker, in long options, without those that do not change the ranker."""
     from cldrank.models import Run
     from cldrank.parameters import with_role
@@ -232,13 +238,14 @@ def _command_words() -> str:
 
 def _given_options(names: Collection[str]) -> list[str]:
     """The given options and arguments of the running command, of those named, as words."""
-    context, words = click.get_current_context(), []
+    context = click.get_current_context()
+    words: list[str] = []
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
         if parameter.name not in names or value is None or value == ():
             continue
         if isinstance(parameter, click.Argument):
-            words.append(str(value))
+            words += map(str, value if isinstance(value, tuple) else [value])
         elif isinstance(value, bool):
             words.append(parameter.opts[0] if value else parameter.secondary_opts[0])
         else:
@@ -271,13 +278,22 @@ def _held(epoch: Mapping[str, Any], targets: str = "") -> str:
     return "" if epoch["validation"] is None else f"{loss}, held-out concordance {epoch['validation']:.4f}{targets}"
 
 
-def _holds_something(folder: Path) -> bool:
-    recover_folder(folder)
-    return folder.is_dir() and any(folder.iterdir())
+def place_of(out: Path, was_stopped: bool) -> Path:
+    """Where a ranker is saved: that of a fit that was stopped beside `out`, if there is a whole one."""
+    recover_folder(out)
+    return _beside(out) if was_stopped and out.is_dir() and any(out.iterdir()) else out
+
+
+def check_places(out: Path) -> None:
+    """Refuse a folder where a ranker cannot be saved, whether its fit is stopped or not."""
+    from cldrank.rankers import check_replaceable
+
+    options.check_ranker_folder(out)
+    for folder in (out, _beside(out)):
+        check_replaceable(folder)
 
 
 def _beside(out: Path) -> Path:
-    """Where a fit that was stopped leaves its ranker, if there is a whole one in `out`."""
     folder = out.resolve() if out.name in ("", "..") else out
     return folder.with_name(f"{folder.name}.interrupted")
 

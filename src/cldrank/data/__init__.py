@@ -8,17 +8,19 @@ if TYPE_CHECKING:
     from cldrank.data.dataset import RankingDataset
     from cldrank.data.loading import load
     from cldrank.data.query_hash import held_out
+    from cldrank.data.query_weights import load_query_weights
     from cldrank.data.scores import load_scores
 
 _HOMES = {
     "RankingDataset": "dataset",
     "held_out": "query_hash",
     "load": "loading",
+    "load_query_weights": "query_weights",
     "load_scores": "scores",
     "synthetic": "",
 }
 
-__all__ = ["RankingDataset", "held_out", "load", "load_scores", "synthetic"]
+__all__ = ["RankingDataset", "held_out", "load", "load_query_weights", "load_scores", "synthetic"]
 
 
 def __getattr__(name: str) -> Any:

@@ -233,6 +233,21 @@ def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:
     return ids
 
 
+def weights_by_query(values: Any, query_ids: NDArray[Any]) -> NDArray[np.float64]:
+    """A finite weight above 0 per query."""
+    weights = np.asarray(values, dtype=np.float64)
+    if weights.shape != (len(query_ids),):
+        raise DataError(f"query_weights have shape {weights.shape} for {len(query_ids):,} queries; one each is needed.")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    if len(bad):
+        query = query_ids[bad[0]].item()
+        raise DataError(
+            f"the weight of query {query!r} is {weights[bad[0]]:g}; weights are finite and above 0. Leave out the "
+            "features of queries that must not count."
+        )
+    return weights
+
+
 def unique_doc_ids(values: ArrayLike, offsets: IntArray) -> NDArray[Any]:
     """An id per row, none twice within a query."""
     ids = flat_ids(values, "doc_ids")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
@@ -38,6 +38,7 @@ class RankingDataset:
     source_rows     (rows,) the place of each row in the file or frame it came from, where reading had to regroup them;
                     or None
     has_missing     whether a feature is missing somewhere, as NaN; False on construction refuses NaN
+    query_weights   (queries,) how much each query counts in training, see `weighted`; None where all count alike
 
     >>> data = RankingDataset.from_arrays([[1, 2], [3, 4], [5, 6]], [7, 7, 8], labels=[0, 1, 2])
     >>> data
@@ -56,6 +57,7 @@ class RankingDataset:
     synthetic: bool = False
     source_rows: IntArray | None = None
     has_missing: bool = False
+    query_weights: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         features = checks.matrix(self.features)
@@ -72,6 +74,9 @@ class RankingDataset:
             "doc_ids": None if self.doc_ids is None else checks.unique_doc_ids(self.doc_ids, offsets),
             "feature_names": names,
             "has_missing": self.has_missing and checks.has_missing(features),
+            "query_weights": None
+            if self.query_weights is None
+            else checks.weights_by_query(self.query_weights, query_ids),
         }
         bad = checks.first_bad_value(features, keep=self.has_missing)
         if bad is not None:
@@ -134,9 +139,11 @@ class RankingDataset:
         )
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Save all of it as a Parquet file, which `cldrank.load` reads back equal."""
+        """Save all of it as a Parquet file, which `cldrank.load` reads back equal; weights are refused."""
         from cldrank.data.table_rows import save_parquet
 
+        if self.query_weights is not None:
+            raise UsageError("a file of candidates does not hold weights of queries; save the data without them.")
         save_parquet(self.blocks(), path)
 
     def blocks(self, block_values: int = 1 << 24) -> Iterator[RankingDataset]:
@@ -198,7 +205,8 @@ class RankingDataset:
         features: Any = self.features
         if isinstance(features, RemoteFeatures):
             return str(features.fingerprint)
-        names = ("features", "offsets", "labels", "query_ids", "doc_ids", "feature_names")
+        names = ["features", "offsets", "labels", "query_ids", "doc_ids", "feature_names"]
+        names += ["query_weights"] * (self.query_weights is not None)
         return fingerprint_of({name: getattr(self, name) for name in names})
 
     def __len__(self) -> int:
@@ -224,6 +232,7 @@ class RankingDataset:
         elif self.n_rows:
             parts.append(f"labels {self.labels.min():g}…{self.labels.max():g}")
         parts += ["document ids"] * (self.doc_ids is not None) + ["missing values"] * self.has_missing
+        parts += ["weights"] * (self.query_weights is not None)
         return f"RankingDataset({title and f'{title}: '}{', '.join(parts)})"
 
     def check_complete(self, user: object, *, trees: bool = False) -> None:
@@ -258,6 +267,23 @@ class RankingDataset:
             features.append(part.features[:, list(places)])
         names = tuple(self.feature_names[place] for place in places)
         return replace(self, features=features.finish(), feature_names=names)
+
+    def weighted(self, weights: Mapping[Any, float]) -> RankingDataset:
+        """The same data, in whose training a query with the weight w counts as if all was seen w times as often.
+
+        Queries that `weights` does not name have the weight 1; `load_query_weights` reads a file of them.
+
+        >>> data = RankingDataset.from_arrays(np.eye(3), ["a", "a", "b"])
+        >>> data.weighted({"b": 2.5}).query_weights
+        array([1. , 2.5])
+        """
+        places = {str(query): place for place, query in enumerate(self.query_ids.tolist())}
+        values = np.ones(self.n_queries)
+        for query, weight in weights.items():
+            if str(query) not in places:
+                raise DataError(f"there is a weight for query {query}, which the data does not have.")
+            values[places[str(query)]] = weight
+        return self._trusted(**{**self.__dict__, "query_weights": checks.weights_by_query(values, self.query_ids)})
 
     # -- taking parts of it --------------------------------------------------------------------------------------
 
@@ -303,6 +329,7 @@ class RankingDataset:
             synthetic=self.synthetic,
             source_rows=None if self.source_rows is None else self.source_rows[rows],
             has_missing=self.has_missing and checks.has_missing(features),
+            query_weights=None if self.query_weights is None else self.query_weights[queries],
         )
 
     @classmethod

@@ -128,7 +128,8 @@ class ExposureMethod(TargetMethod):
         least = self.least(1.0 if segmented else float(curve.slope[0]))
         slope = np.maximum(seen.slope, least)
         counts = {"n_left_out": seen.n_left_out, "n_clipped": int((seen.slope < least).sum())}
-        return Targets(seen.rows, self.corrected(seen, slope), seen.pages, seen.queries), counts
+        targets = Targets(seen.rows, self.corrected(seen, slope), seen.pages, seen.queries)
+        return targets.weighted(evidence.data.query_weights), counts
 
     def _about(self) -> dict[str, str]:
         left_out = f"{self.n_left_out_:,} candidates that cannot be shown; {self.n_clipped_:,} exposures clipped"

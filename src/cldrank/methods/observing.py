@@ -29,7 +29,7 @@ def observe(
 
     Each cell is an entry, with its impressions n for a weight and the target that `estimated_relevance` gives; with
     affine clicks always (c/n - base) / slope. With clicks for a target there are two entries per cell: 1/ρ with weight
-    c, and 0 with weight n - c.
+    c, and 0 with weight n - c. Weights of queries multiply all weights.
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> table = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
@@ -54,10 +54,12 @@ def observe(
         targets = np.stack([inverse, np.zeros_like(inverse)], axis=1).ravel()
         pair = np.stack([clicks.clicks, n - clicks.clicks], axis=1)
         ends, kept = segments.from_lengths((pair > 0).sum(axis=1)), pair.ravel() > 0
-        return Observations(rows, queries, absent, shown, ends[offsets], targets[kept], pair.ravel()[kept], weights)
+        observed = Observations(rows, queries, absent, shown, ends[offsets], targets[kept], pair.ravel()[kept], weights)
+        return observed.weighted(dataset.query_weights)
     if target != "ips" and isinstance(propensities, Propensities | SegmentPropensities):
         expected = estimated_relevance(clicks, propensities, target)
-    return Observations(rows, queries, absent, shown, offsets, expected, n, weights)
+    observed = Observations(rows, queries, absent, shown, offsets, expected, n, weights)
+    return observed.weighted(dataset.query_weights)
 
 
 def _correction(clicks: ClickTable, propensities: Curve | None) -> tuple[Floats, Floats]:

@@ -37,4 +37,5 @@ class Oracle(TargetMethod):
         """The labels as they are."""
         target = np.asarray(evidence.data.labels, dtype=np.float64)
         rows = np.arange(len(target))
-        return Targets(rows, target, np.ones_like(target), evidence.data.row_queries)
+        targets = Targets(rows, target, np.ones_like(target), evidence.data.row_queries)
+        return targets.weighted(evidence.data.query_weights)

@@ -11,7 +11,7 @@ from cldrank import scaling as scalings
 from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import DataError
+from cldrank.errors import DataError, UsageError
 from cldrank.methods.evidence import Evidence
 from cldrank.methods.method import Method
 from cldrank.models import Linear
@@ -51,6 +51,8 @@ class SVMRank(Method):
     n_pairs_: int = learned(about="how many pairs of rows it has learned from")
 
     def _learn(self, evidence: Evidence) -> Fit:
+        if evidence.data.query_weights is not None:
+            raise UsageError(f"{self.label} draws queries and takes no `query_weights`; choose another method.")
         data, context = evidence.data, self._context(evidence.data)
         scaling = scalings.fit(self.model.scaling, data.features)
         random = np.random.default_rng(self.run.seed)

@@ -81,7 +81,9 @@ def discounts_at(scores, order, low, size, discounts, out):
 
 
 @njit(**_options)
-def derivatives(scores, queries, order, offsets, ends, follows, target, weight, mixed, discounts, gradient, hessian, lost):
+def derivatives(
+    scores, queries, order, offsets, ends, follows, target, weight, mixed, discounts, gradient, hessian, lost
+):
     """First and second derivatives of CLD-pair's loss by each score, and the loss of each query.
 
     scores             (rows,) f

@@ -85,6 +85,10 @@ class Model(Value):
         """Fit by pairs of shown candidates, and of those with candidates that were not shown: CLD-pair."""
         raise NotImplementedError
 
+    def fit_scores(self, targets: Targets, context: Context) -> Fit:
+        """Fit scores to targets, row by row, by squared error."""
+        raise NotImplementedError
+
     def progress(self) -> tuple[str, int] | None:
         """What `Run.on_epoch` is called after (epochs or rounds), and how often at most; None if never."""
         return None
@@ -116,7 +120,7 @@ def loss_choice() -> Any:
     """Declare the parameter `loss`."""
     return parameter(
         default="pairs",
-        about="what is minimised: pairs alike, pairs by what their exchange does to DCG (top), or a softmax over a list",
+        about="what is minimised: pairs alike, pairs by what an exchange does to DCG (top), or a softmax over lists",
         role="loss",
     )
 

@@ -65,7 +65,7 @@ class PairTable:
 
     @classmethod
     def of_observations(cls, observed: Observations, unshown: Unshown) -> PairTable:
-        """CLD-pair's pairs; with C for those with an unshown candidate, ω = 0, and pairs of shown ones count 1 + 2 C."""
+        """CLD-pair's pairs; with C for those with an unshown one, ω = 0, and pairs of shown ones count 1 + 2 C."""
         if unshown.weight is not None:
             return cls.of_targets(observed.with_unshown(unshown.weight))
         target, weight = observed.by_row()

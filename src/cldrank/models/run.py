@@ -13,7 +13,8 @@ from cldrank.parameters import Value, parameter, parameters, value, with_role
 
 @dataclass(frozen=True)
 class Epoch:
-    """Progress after an epoch: the mean loss, and how well held-out preferences are ordered (None: none are held out).
+    """Progress after an epoch: the mean loss, and how well held-out preferences are ordered (None: none are
+    held out, or scores are learned).
 
     `best` says whether it is kept so far: of a network, whether it is not significantly worse than the best; of boosted
     trees, whose epochs are rounds, whether `held_loss`, the mean loss of held-out preferences, is the least.

@@ -37,6 +37,10 @@ class Targets(NamedTuple):
         """The weight of all rows, W."""
         return float(self.weight.sum())
 
+    def weighted(self, query_weights: NDArray[np.float64] | None) -> Targets:
+        """The same with the weight of each row times that of its query; as they are, given None."""
+        return self if query_weights is None else self._replace(weight=self.weight * query_weights[self.queries])
+
     def part(self, start: int, stop: int) -> Targets:
         """Those of the rows from start to stop."""
         own = slice(start, stop)
@@ -109,6 +113,18 @@ class Observations:
             self.target[entries],
             self.weight[entries],
             level=None if self.level is None else self.level[entries],
+        )
+
+    def weighted(self, query_weights: NDArray[np.float64] | None) -> Observations:
+        """The same with all weights times that of the query; as they are, given None."""
+        if query_weights is None:
+            return self
+        of_row = query_weights[self.queries]
+        return replace(
+            self,
+            absent=self.absent * of_row,
+            weight=self.weight * of_row[self.shown][self.owner],
+            pages=None if self.pages is None else self.pages * query_weights,
         )
 
     @property

@@ -58,12 +58,10 @@ def held_to_clicks(propensities: Held, clicks: ClickTable, envelope: EnvelopeUse
     if not assumed:
         advice = "Trust in high positions may be behind it, see trust-bias"
     elif envelope == "raise":
-        replaced = _midway(raised, bound, below, clicks)
-        used = "They were raised to it"
-        if replaced is not raised:
-            used = f"It is loose, so midway between it and no bias is used: {replaced.values[below[0] - 1]:.3g} at position {below[0]}"
+        midway = _midway(raised, bound, below, clicks)
+        used = "They were raised to it" if midway is None else "It is loose; what is used lies midway to no bias"
         advice = f"{used}; `envelope=off` keeps them, for rankers whose results are better further down"
-        raised = replaced
+        raised = midway or raised
     else:
         advice = "`envelope=raise` raises them" if envelope == "warn" else "Assume a flatter curve"
     warn(
@@ -76,8 +74,8 @@ def held_to_clicks(propensities: Held, clicks: ClickTable, envelope: EnvelopeUse
     return raised if assumed and envelope == "raise" else propensities
 
 
-def _midway(raised: Propensities, bound: Propensities, below: tuple[int, ...], clicks: ClickTable) -> Propensities:
-    """A curve refuted nearly everywhere, √ρ of the bound ρ where that rests on click-through rates alone.
+def _midway(raised: Propensities, bound: Propensities, below: tuple[int, ...], clicks: ClickTable) -> Propensities | None:
+    """In place of a curve refuted nearly everywhere, √ρ of the bound ρ where that rests on click-through rates alone.
 
     Few sessions prove little: the true curve is then between the bound and 1, and a curve that is too steep costs more
     than one that is too flat. Where results were clicked again and again, the bound is near the curve, and stays.
@@ -85,12 +83,12 @@ def _midway(raised: Propensities, bound: Propensities, below: tuple[int, ...], c
     depth = min(clicks.depth, len(raised))
     rates = Envelope(others=0, confidence=_SURE, depth=depth).fit_upper(clicks) if 2 * len(below) >= depth - 1 else None
     if rates is None:
-        return raised
+        return None
     values = raised.values.copy()
     loose = np.flatnonzero(np.isclose(bound.values[: len(rates)], rates.values))
     values[loose] = np.sqrt(bound.values[loose])
     if not len(loose[1:]):
-        return raised
+        return None
     origin = f"midway between what the clicks prove and no position bias, as they refute {raised.origin}"
     return replace(raised, values=values, origin=origin, raised=tuple(range(2, len(values) + 1)))
 

@@ -19,7 +19,7 @@ from cldrank.documents import (
 )
 from cldrank.rankers.base import Ranker
 from cldrank.rankers.linear_ranker import LinearRanker
-from cldrank.rankers.provenance import CurveRecord, EvaluationRecord, FitRecord, Provenance, Record
+from cldrank.rankers.provenance import CurveRecord, DistilRecord, EvaluationRecord, FitRecord, Provenance, Record
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count, positions, some
 
@@ -58,6 +58,7 @@ def card_document(ranker: Ranker) -> Document:
         "Limits": [Notice("note", [text], label="limit") for text in dict.fromkeys(known_limits(ranker))],
         "Evaluation": list(_evaluations(origin.evaluations)) or [Paragraph("None is recorded.")],
         "Safety": [] if origin.safety is None else [Paragraph(str(origin.safety)), *_facts(origin.safety)],
+        "Distillation": [] if origin.distilled is None else list(_distilled(origin.distilled)),
         "Data": _facts(_data(ranker)),
         "Clicks": _facts(origin.clicks),
         "Propensities": list(_curves(origin.propensities)),
@@ -99,6 +100,11 @@ def _evaluations(evaluations: Sequence[EvaluationRecord]) -> Iterator[Block]:
             for name, known in measures
         ]
         yield Table(("measure", *columns), rows)
+
+
+def _distilled(record: DistilRecord) -> Iterator[Block]:
+    """How faithful a ranker is, and to which others."""
+    yield from (Paragraph([f"{text}."]) for text in (str(record), *(f"Fitted to {name}" for name in record.teachers)))
 
 
 def _data(ranker: Ranker) -> dict[str, Any]:
@@ -166,6 +172,8 @@ def known_limits(ranker: Ranker) -> Iterator[str]:
         yield "It was learned from labels: it is as good as they are, and knows nothing of clicks."
     elif origin.method is not None:
         yield from _limits_of_clicks(origin, origin.method.corrects)
+    if origin.distilled is not None:
+        yield "It was fitted to the scores of other rankers, and has their limits: see their cards."
     if not ranker.takes_missing:
         yield "It refuses features that are missing (NaN)."
     if not ranker.by_row:

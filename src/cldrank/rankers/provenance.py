@@ -180,6 +180,31 @@ class SafetyRecord(Record, frozen=True):
         )
 
 
+class DistilRecord(Record, frozen=True):
+    """How alike a ranker ranks to those that it was fitted to, on some `queries`, as means over them.
+
+    rank_correlation   Spearman's, of the candidates of a query
+    top_in_common      the share of the teacher's first three results that are among its own first three
+    ndcg               nDCG@3 with the grades 3, 2 and 1 for the teacher's first three
+    held_out           whether it was not fitted to these queries
+    teachers           those that it was fitted to, with their fingerprints
+    """
+
+    queries: Count
+    rank_correlation: Number
+    top_in_common: Number
+    ndcg: Number
+    held_out: bool = True
+    teachers: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        these = "held out" if self.held_out else "that it was fitted to: too optimistic"
+        return (
+            f"fidelity on {self.queries:,} queries {these}: rank correlation {self.rank_correlation:.4f}, "
+            f"{self.top_in_common:.1%} of the first three in common, nDCG@3 {self.ndcg:.4f} of the teacher's order"
+        )
+
+
 class Provenance(Record, frozen=True):
     """Where a ranker comes from: the data, whether that was synthetic, the estimator and its parameters.
 
@@ -188,6 +213,7 @@ class Provenance(Record, frozen=True):
     method, clicks, diagnostics   what was learned from, and how; None where it is not known, or not used
     propensities   by the segment of clicks, with an empty name for a log without segments; empty where none were used
     safety         how far a safe ranker departs from production
+    distilled      what other rankers it was fitted to, and how alike it ranks; see `cldrank.distil`
     held_out       the share of queries that were kept out of training, by `cldrank.held_out`; None where none were
     command        the shell command that trains the same ranker; empty where Python did
     evaluations    how well it ranks labelled data, by data set and treatment of queries without relevance
@@ -210,6 +236,7 @@ class Provenance(Record, frozen=True):
     propensities: dict[str, CurveRecord] = {}
     diagnostics: FitRecord | None = None
     safety: SafetyRecord | None = None
+    distilled: DistilRecord | None = None
     held_out: Share | None = None
     command: str = ""
     evaluations: tuple[EvaluationRecord, ...] = ()

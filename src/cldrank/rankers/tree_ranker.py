@@ -256,5 +256,7 @@ def _check_tree(tree: _Tree, number: int, n_features: int) -> None:
             if not node < child < size or parents[child] != -1:
                 raise DataError(f"node {node} cannot have the child {child}; it must have two of its own, or none.")
             parents[child] = node
+        if children[1] != children[0] + 1:  # the engine takes it for granted, and would score by other nodes
+            raise DataError(f"node {node} cannot have the children {children}; they must be side by side.")
     if parents != tree.parents:
         raise DataError("its nodes do not have the parents that they name.")

@@ -106,7 +106,12 @@ def test_every_log_can_be_learned_from(given: Scene) -> None:
         CLDPair(model=model, selection_weight=0.05, unshown_ratio=100.0) for model in (plain, small)
     ]
     methods += [CLDPair(model=replace(small, loss=form)) for form in ("pairs", "top", "softmax")]
-    methods += [CLDPair(model=small, selection_weight=0.05, unshown_ratio=0.0), Naive(model=small), CLD(model=small), CLD(model=plain)]
+    methods += [
+        CLDPair(model=small, selection_weight=0.05, unshown_ratio=0.0),
+        Naive(model=small),
+        CLD(model=small),
+        CLD(model=plain),
+    ]
     for method in methods:
         method.fit(given.data, *needed(method.needs, given.clicks, given.propensities))
         assert method.status_ == "completed"

@@ -95,9 +95,7 @@ class Lists:
         top = int(lengths.max(initial=1))
         widths = np.append(_WIDTHS[top > _WIDTHS], [*range(72, top, 8), top])
         width_of = widths[np.searchsorted(widths, lengths)]
-        return [
-            self._group(np.flatnonzero(width_of == width), int(width), draws) for width in np.unique(width_of)
-        ]
+        return [self._group(np.flatnonzero(width_of == width), int(width), draws) for width in np.unique(width_of)]
 
     def _group(self, lists: IntArray, width: int, draws: Callable[[int], float]) -> ListTable:
         lengths, places = np.diff(self.offsets)[lists], np.arange(width)

@@ -34,7 +34,7 @@ class TrainingTask(ABC):
     def sizes(self, batch: ListBatch) -> Tensor:
         """(B,) the size of each list: losses are divided by its mean."""
 
-    def draws(self, width: int) -> float:
+    def draws(self, width: int) -> float:  # noqa: ARG002 - as others need it
         """How many of the unshown a list of `width` candidates draws in an epoch."""
         return 0.0
 

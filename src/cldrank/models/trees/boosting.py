@@ -16,6 +16,7 @@ from cldrank.errors import UsageError
 from cldrank.files import scratch
 from cldrank.host import spare_memory
 from cldrank.models.run import Run
+from cldrank.models.trees.feature_rules import FeatureRules
 from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.rankers.tree_ranker import checked_trees
 from cldrank.reading import reason
@@ -37,6 +38,7 @@ class TreeEngine:
         features: NDArray[np.float32],
         rows: IntArray,
         model: Trees,
+        rules: FeatureRules,
         run: Run,
         threads: int,
         user: str,
@@ -44,7 +46,7 @@ class TreeEngine:
     ) -> None:
         import xgboost
 
-        self._n_features = features.shape[1]
+        self._n_features, self._rules = features.shape[1], rules
         self._settings = {
             "objective": "rank:ndcg",  # what engines that load the file know; the derivatives are ours
             "base_score": 0.0,
@@ -63,10 +65,11 @@ class TreeEngine:
             "device": "cpu" if run.device is None else run.device,
             "fail_on_invalid_gpu_id": True,
             "verbosity": 0,
+            **rules.settings,
         }
         try:
             check_tree_device(run.device)
-            self._matrix = _quantised(features, rows, model.max_bin, threads, pages)
+            self._matrix = _quantised(features, rows, model.max_bin, rules.types, threads, pages)
             self._booster: Any = xgboost.Booster(self._settings, [self._matrix])
         except xgboost.core.XGBoostError as error:
             raise UsageError(f"XGBoost cannot prepare the training data of {user}: {reason(error)}.") from None
@@ -93,12 +96,13 @@ class TreeEngine:
         self._booster.set_param({"tree_method": "hist"})
 
     def saved(self, rounds: int) -> bytes:
-        """The first trees as the engine's JSON."""
+        """The first trees as the engine's JSON, by which `load` goes on."""
         return bytes(self._booster[:rounds].save_raw("json"))
 
     def load(self, content: bytes, rounds: int) -> None:
         """Go on from the first trees of what `saved` gave."""
-        self._booster.load_model(bytearray(checked_trees(content, self._n_features)))
+        checked_trees(self._rules.as_numbers(content), self._n_features)
+        self._booster.load_model(bytearray(content))
         if rounds < self._booster.num_boosted_rounds():
             self._booster.load_model(bytearray(self.saved(rounds)))
         self._booster.set_param(self._settings)
@@ -123,6 +127,7 @@ def _quantised(
     features: Any,
     rows: IntArray,
     max_bin: int,
+    types: list[str] | None,
     threads: int,
     pages: Path | None,
 ) -> Any:
@@ -132,10 +137,10 @@ def _quantised(
     """
     import xgboost
 
-    given = {"max_bin": max_bin, "nthread": threads}
+    given = {"max_bin": max_bin, "nthread": threads, "enable_categorical": types is not None}
     whole = len(rows) == len(features)
     if whole and pages is None:
-        return xgboost.QuantileDMatrix(np.ascontiguousarray(features), **given)
+        return xgboost.QuantileDMatrix(np.ascontiguousarray(features), feature_types=types, **given)
     values = min(_BLOCK_VALUES, max(_FEWEST_VALUES, spare_memory() // 32))
     size = max(1, values // max(features.shape[1], 1))
 
@@ -149,7 +154,7 @@ def _quantised(
             if self.start >= len(rows):
                 return False
             span = slice(self.start, self.start + size)
-            input_data(data=features[span] if whole else features[rows[span]])
+            input_data(data=features[span] if whole else features[rows[span]], feature_types=types)
             self.start += size
             return True
 

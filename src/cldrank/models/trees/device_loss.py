@@ -26,7 +26,7 @@ class _Group(NamedTuple):
     inside                   (Q, S) 1 for a candidate
     target, weight           (Q, S)
     shown                    (Q, S) 1 for a shown candidate
-    mixed, learned           (Q, 1, 1) the weight of each pair of a shown and an unshown candidate; 0 for a query held out
+    mixed, learned           (Q, 1, 1) the weight of each pair of a shown and an unshown candidate; 0 where held out
     clicks, mass             (Q, S) as the softmax needs them
     """
 
@@ -74,7 +74,9 @@ class DeviceLoss:
         """The derivatives at the score of each candidate."""
         padded = torch.from_numpy(np.append(scores, np.float32(0))).to(self._device)
         slopes = torch.zeros((2, self._n_rows + 1), device=self._device)
-        sums = torch.zeros(4, dtype=torch.float64, device=self._device)  # the loss; of those held out: loss, agreed, all
+        sums = torch.zeros(
+            4, dtype=torch.float64, device=self._device
+        )  # the loss; then of those held out
         for number, group in enumerate(self._groups):
             f = padded[group.rows]
             preference = group.preferences() if self._kept is None else self._kept[number]

@@ -1,23 +1,25 @@
-"""From targets to boosted trees: pairs, the split, the rounds, and the ranker that the trees become."""
+"""From targets to boosted trees: the loss, the split, the rounds, and the ranker that the trees become."""
 
 from __future__ import annotations
 
 import math
 import time
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cldrank._typing import IntArray
 from cldrank.errors import ConvergenceWarning, DataError, warn
 from cldrank.host import available_cores
 from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.fit import Context, Fit, trained_fit
-from cldrank.models.pairs import PairLoss, PairTable
+from cldrank.models.pairs import PairLoss, PairTable, Slopes
 from cldrank.models.run import Epoch, Run
 from cldrank.models.trees.boosting import ROUNDS_TOGETHER, TreeEngine, page_folder
-from cldrank.rankers.devices import is_cpu
+from cldrank.models.trees.feature_rules import FeatureRules
+from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count
 from cldrank.workers import fair_threads
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
     from cldrank.models.trees.device_loss import DeviceLoss
     from cldrank.models.trees.tree_model import Trees
 
-    Loss = PairLoss | DeviceLoss
 
 _TREES = "trees"
+Loss: TypeAlias = "PairLoss | ScoreLoss | DeviceLoss"
 Status = Literal["completed", "early_stopped", "interrupted"]
 
 
@@ -46,6 +48,16 @@ def fit_pairs(model: Trees, observed: Observations, context: Context, *, unshown
     return _boosted(model, PairTable.of_observations(observed, unshown), context)
 
 
+def fit_scores(model: Trees, targets: Targets, context: Context) -> Fit:
+    """Boost on squared errors, row by row; `held` says which queries chose the rounds."""
+    starts = np.flatnonzero(np.diff(targets.queries, prepend=-1))
+    learned, held = split(model, len(starts), context.run.seed)
+    held_queries = targets.queries[starts[held]]
+    loss = ScoreLoss(targets, np.isin(targets.queries, held_queries))
+    fit = _grown(model, targets.rows, loss, targets[1:], context, (len(learned), len(held)))
+    return fit.keeping(held=held_queries)
+
+
 def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
     """Boost on the pairs of a table."""
     if not len(table):
@@ -53,15 +65,33 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
             f"no query has a candidate preferred to another; {context.user} with {model.label} learns from such "
             "pairs: it needs queries with several shown candidates that were clicked unequally often."
         )
-    features, run = context.data.features, context.run
-    learned, held = split(model, len(table), run.seed)
+    learned, held = split(model, len(table), context.run.seed)
+    loss = _loss(model, table, learned, held, context.run)
+    decisive = (*table.arrays, table.mixed)
+    return _grown(model, table.rows, loss, decisive, context, (len(learned), len(held)))
+
+
+def _grown(
+    model: Trees,
+    rows: IntArray,
+    loss: Loss,
+    decisive: tuple[NDArray[Any], ...],
+    context: Context,
+    queries: tuple[int, int],
+) -> Fit:
+    """Boost on a loss of the scores of some rows.
+
+    decisive   the arrays that, with rows, features and parameters, decide the course of boosting
+    queries    how many were learned from, and how many were held out
+    """
+    features, run, rules = context.data.features, context.run, FeatureRules.of(model, context.data)
     threads = fair_threads(available_cores())
-    with page_folder(features, table.rows, run.device) as pages:
-        engine = TreeEngine(features, table.rows, model, run, threads, context.user, pages)
-        loss = _loss(model, table, learned, held, run, threads)
-        checkpoint = Checkpoint.of(run, lambda: _digest(table, context))
+    with page_folder(features, rows, run.device) as pages:
+        engine = TreeEngine(features, rows, model, rules, run, threads, context.user, pages)
+        checkpoint = Checkpoint.of(run, lambda: _digest(rows, decisive, context))
         status, history, content = grow_trees(loss, engine, model, run, checkpoint)
-    ranker = TreeRanker(content=content, feature_names=context.data.feature_names, provenance=context.provenance)
+    names, trees = context.data.feature_names, rules.as_numbers(content)
+    ranker = TreeRanker(content=trees, feature_names=names, provenance=context.provenance)
     if status == "interrupted":
         done, kept = count(len(history), "round"), count(len(ranker.trees), "round")
         warn(ConvergenceWarning(f"{context.user} was interrupted after {done}; the ranker is that of {kept}."))
@@ -72,13 +102,14 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
                 "or learn from more queries."
             )
         )
-    return trained_fit(context, ranker, status, history, (len(learned), len(held)))
+    return trained_fit(context, ranker, status, history, queries)
 
 
-def _loss(model: Trees, table: PairTable, learned: IntArray, held: IntArray, run: Run, threads: int) -> Loss:
+def _loss(model: Trees, table: PairTable, learned: IntArray, held: IntArray, run: Run) -> Loss:
     """The loss, computed where the trees are grown."""
     if is_cpu(run.device) or find_spec("torch") is None:
-        return PairLoss(table, learned, threads, model.loss, held)
+        return PairLoss(table, learned, fair_threads(available_cores()), model.loss, held)
+    check_tree_device(run.device)
     from cldrank.models.trees.device_loss import DeviceLoss
 
     return DeviceLoss(table, learned, str(run.device), model.loss, held)
@@ -90,12 +121,29 @@ def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
     return np.setdiff1d(np.arange(count), held), held
 
 
-def _digest(table: PairTable, context: Context) -> str:
+class ScoreLoss:
+    """The mean squared error of scores, row by row."""
+
+    def __init__(self, targets: Targets, is_held: NDArray[np.bool_]) -> None:
+        self._targets, self._is_held = targets, is_held
+        self._hessian = np.where(is_held, 0.0, targets.weight).astype(np.float32)
+
+    def at(self, scores: NDArray[np.float32]) -> Slopes:
+        """Half the derivatives at the score of each row; preferences are not looked at."""
+        gradient = (self._hessian * (scores - self._targets.target)).astype(np.float32)
+        held = self._error(scores, self._is_held) if self._is_held.any() else None
+        return Slopes(gradient, self._hessian, self._error(scores, ~self._is_held), held)
+
+    def _error(self, scores: NDArray[np.float32], rows: NDArray[np.bool_]) -> float:
+        return float(np.average((scores - self._targets.target)[rows] ** 2, weights=self._targets.weight[rows]))
+
+
+def _digest(rows: IntArray, arrays: tuple[NDArray[Any], ...], context: Context) -> str:
     """A digest of what decides the course of boosting; more rounds or more patience only carry it on."""
     decisive = context.decisive("model__rounds", "model__patience")
     identity = {"features": context.data.feature_names, "seed": int(context.run.seed), **decisive}
-    some = context.data.features[table.rows[:: max(1, len(table.rows) // 1000)]]
-    return digest_of({"method": context.user, **identity}, table.rows, *table.arrays, table.mixed, some)
+    some = context.data.features[rows[:: max(1, len(rows) // 1000)]]
+    return digest_of({"method": context.user, **identity}, rows, *arrays, some)
 
 
 # -- the rounds ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from cldrank.models.model import LossForm, Model, fitted_in, loss_choice
+from collections.abc import Sequence
+from typing import ClassVar
+
+from cldrank.errors import UsageError
+from cldrank.models.model import Heeded, LossForm, Model, fitted_in, loss_choice
 from cldrank.parameters import parameter, value
 
 _MOST = 2**31 - 1
@@ -24,7 +28,10 @@ class Trees(Model):
     family = "trees"
     needs = ("xgboost", "trees")
     takes_missing = True
-    heeds = dict.fromkeys(("fit_targets", "fit_pairs"), ("device", "resume", "log", "loss"))
+    heeds: ClassVar[Heeded] = {
+        **dict.fromkeys(("fit_targets", "fit_pairs"), ("device", "resume", "log", "loss")),
+        "fit_scores": ("device", "resume", "log"),
+    }
 
     loss: LossForm = loss_choice()
     rounds: int = parameter(default=500, about="most trees", least=1, most=_MOST)
@@ -42,6 +49,11 @@ class Trees(Model):
     column_share: float = parameter(
         default=0.2, about="share of the features, drawn at random, that a split chooses from", above=0, most=1
     )
+    increasing: Sequence[str] = parameter(default=(), about="features by name whose larger values never lower a score")
+    decreasing: Sequence[str] = parameter(default=(), about="features by name whose larger values never raise a score")
+    categorical: Sequence[str] = parameter(
+        default=(), about="features by name whose values are codes (whole numbers from 0) without an order"
+    )
     validation: float = parameter(default=0.1, about="share of queries that choose the rounds", least=0, most=0.9)
     patience: int | None = parameter(
         default=50, about="stop after this many rounds without a better one", least=1, most=_MOST
@@ -50,8 +62,17 @@ class Trees(Model):
         default=256, about="most values of a feature to split at", least=2, most=1 << 16, option=False
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        named = [*self.increasing, *self.decreasing, *self.categorical]
+        if twice := {name for name in named if named.count(name) > 1}:
+            raise UsageError(
+                f"{min(twice)!r} is named twice in `increasing`, `decreasing` and `categorical`; once is enough."
+            )
+
     fit_targets = fitted_in("trees.tree_fit")
     fit_pairs = fitted_in("trees.tree_fit")
+    fit_scores = fitted_in("trees.tree_fit")
 
     def progress(self) -> tuple[str, int]:
         """Rounds."""
