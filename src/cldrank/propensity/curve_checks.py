@@ -74,7 +74,9 @@ def held_to_clicks(propensities: Held, clicks: ClickTable, envelope: EnvelopeUse
     return raised if assumed and envelope == "raise" else propensities
 
 
-def _midway(raised: Propensities, bound: Propensities, below: tuple[int, ...], clicks: ClickTable) -> Propensities | None:
+def _midway(
+    raised: Propensities, bound: Propensities, below: tuple[int, ...], clicks: ClickTable
+) -> Propensities | None:
     """In place of a curve refuted nearly everywhere, √ρ of the bound ρ where that rests on click-through rates alone.
 
     Few sessions prove little: the true curve is then between the bound and 1, and a curve that is too steep costs more

@@ -74,9 +74,7 @@ class DeviceLoss:
         """The derivatives at the score of each candidate."""
         padded = torch.from_numpy(np.append(scores, np.float32(0))).to(self._device)
         slopes = torch.zeros((2, self._n_rows + 1), device=self._device)
-        sums = torch.zeros(
-            4, dtype=torch.float64, device=self._device
-        )  # the loss; then of those held out
+        sums = torch.zeros(4, dtype=torch.float64, device=self._device)  # the loss; then of those held out
         for number, group in enumerate(self._groups):
             f = padded[group.rows]
             preference = group.preferences() if self._kept is None else self._kept[number]
