@@ -36,6 +36,27 @@ def pairwise(scores: Tensor, preference: Tensor) -> Tensor:
     return -(preference * logsigmoid(_differences(scores, scores))).sum((1, 2))
 
 
+def exchanges(scores: Tensor, weight: Tensor) -> Tensor:
+    """(B, N, N) by how much exchanging two of N candidates would change the discounts of DCG at their ranks.
+
+    Candidate i stands for `weight` (B, N) candidates of its score.
+    """
+    ahead = (_differences(scores, scores) < 0).to(weight) @ weight[:, :, None]
+    discount = 1 / (ahead[:, :, 0] + 2).log2()
+    return _differences(discount, discount).abs()
+
+
+def softmax(scores: Tensor, target: Tensor, weight: Tensor) -> Tensor:
+    """The listwise loss of (B, N) candidates, each in the softmax as often as its weight says (ListNet).
+
+    -Σ_i t_i w_i log (w_i e^f_i / Σ_j w_j e^f_j)
+    """
+    import torch
+
+    chances = torch.log_softmax(scores + weight.clamp(min=1e-30).log(), 1)
+    return -(target * weight * chances).sum(1)
+
+
 def cld_pair(
     scores: Tensor,
     selection: Tensor,

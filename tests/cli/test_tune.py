@@ -25,12 +25,12 @@ def test_tune_saves_the_ranker_of_the_best_parameters(run: Run, folder: Path) ->
     told = run("tune", "cld-pair", *FROM, *SMALL, "-o", "tuned", "--trials", "3", "--json").json
     assert json.loads((folder / "tuned" / "tuned.json").read_text()) == told
     best = told["best_parameters"]
-    assert list(best) == ["selection_weight", "l2", "learning_rate", "dropout"]
+    assert list(best) == ["l2", "learning_rate", "dropout"]
     assert told["best_value"] == max(trial["value"] for trial in told["trials"])
     assert all(set(lead) == {"name", "trial", "interval", "is_told"} for lead in told["leads"])
     assert "held-out clicks" in run("tune", "cld-pair", *FROM, *SMALL, "-o", "tuned", "--trials", "3").out
     assert told["trials"][0]["parameters"] == {
-        "learning_rate": 2e-3, "l2": 1e-3, "selection_weight": 0.05, "dropout": 0.2,
+        "learning_rate": 2e-3, "l2": 1e-3, "dropout": 0.2,
     }  # fmt: skip
     options = [part for name, value in best.items() for part in (f"--{name.replace('_', '-')}", repr(value))]
     assert run("train", "cld-pair", *FROM, "--hidden", "8", "--epochs", "2", *options, "-o", "ranker").code == 0

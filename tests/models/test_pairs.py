@@ -14,8 +14,8 @@ from torch.nn.functional import logsigmoid
 from cldrank import losses, segments
 from cldrank.errors import DataError
 from cldrank.methods.observing import observe
-from cldrank.models.pairs import PairLoss, PairTable, judged_pairs
-from cldrank.models.targets import Observations, Targets
+from cldrank.models.pairs import PairLoss, PairTable
+from cldrank.models.targets import Observations, Targets, Unshown
 
 GIVEN = scene(3, queries=25)
 OBSERVED = observe(*GIVEN)
@@ -72,7 +72,7 @@ def test_derivatives_are_those_of_the_loss_in_torch(share: float, ratio: float, 
     scores = (spread * RANDOM.normal(size=rows)).astype(np.float32)
     loss, gradient, curve, whole = by_torch(OBSERVED, scores, share, ratio)
     whole *= 1 + 2 * share
-    table = PairTable.of_observations(OBSERVED, share, ratio)
+    table = PairTable.of_observations(OBSERVED, Unshown(None, share, ratio))
     scale = float(table.totals().sum()) / whole
     found = PairLoss(table, every(table), 1).at(scores[table.rows])
     assert found.loss == pytest.approx(float(loss) / whole, rel=1e-9)
@@ -82,8 +82,49 @@ def test_derivatives_are_those_of_the_loss_in_torch(share: float, ratio: float, 
     assert not gradient.numpy()[left_out].any()  # what the table leaves out teaches nothing
 
 
+def test_an_unshown_candidate_counts_as_irrelevant() -> None:
+    weight = 0.4
+    table = PairTable.of_observations(OBSERVED, Unshown(weight))
+    mean, seen = OBSERVED.by_row()
+    target, weights = np.zeros(len(OBSERVED.rows)), np.zeros(len(OBSERVED.rows))
+    target[OBSERVED.shown], weights[OBSERVED.shown] = mean, seen
+    for query in np.unique(OBSERVED.queries):
+        inside = OBSERVED.queries == query
+        unshown = inside & (OBSERVED.absent > 0)
+        n_shown = inside[OBSERVED.shown].sum()
+        weights[unshown] = weight * OBSERVED.pages[query] * n_shown / max(unshown.sum(), 1)  # type: ignore[index]
+    expected = PairTable.of_targets(Targets(OBSERVED.rows, target, weights, OBSERVED.queries))
+    for name in ("rows", "order", "follows", "target", "weight", "mixed"):
+        np.testing.assert_allclose(getattr(table, name), getattr(expected, name))
+    assert table.ends.tolist() == table.offsets[1:].tolist()
+
+
+@pytest.mark.parametrize("form", ["top", "softmax"])
+def test_other_losses_have_the_derivatives_that_torch_finds(form: Any) -> None:
+    table = PairTable.of_observations(OBSERVED, Unshown(0.3))
+    scores = RANDOM.normal(size=len(table.rows)).astype(np.float32)
+    slopes = PairLoss(table, every(table), 1, form).at(scores)
+    f = torch.tensor(scores, dtype=torch.float64, requires_grad=True)
+    total = torch.zeros((), dtype=torch.float64)
+    for start, stop in zip(table.offsets[:-1], table.offsets[1:], strict=True):
+        own = torch.from_numpy(table.order[start:stop])
+        target, weight = (torch.from_numpy(given[start:stop])[None] for given in (table.target, table.weight))
+        if form == "softmax":
+            total = total + losses.softmax(f[own][None], target, weight).sum()
+        else:
+            preference = losses.preferences(target, weight) * losses.exchanges(f[own][None].detach(), weight * 0 + 1)
+            total = total + losses.pairwise(f[own][None], preference).sum()
+    (gradient,) = torch.autograd.grad(total, f, create_graph=True)
+    curve = torch.stack([torch.autograd.grad(part, f, retain_graph=True)[0][at] for at, part in enumerate(gradient)])
+    scale = float(slopes.gradient @ gradient.detach().numpy() / (gradient.detach().numpy() ** 2).sum())
+    np.testing.assert_allclose(slopes.gradient, scale * gradient.detach().numpy(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(slopes.hessian, scale * curve.detach().numpy(), rtol=1e-4, atol=1e-5)
+    level = PairLoss(table, every(table), 1, form).at(np.zeros(len(scores), dtype=np.float32))
+    assert 0.2 < level.hessian.mean() < 5  # about 1 for a candidate, so that `min_weight` means the same
+
+
 def test_scores_far_apart_do_not_overflow() -> None:
-    table = PairTable.of_observations(OBSERVED, 0.05, 1.0)
+    table = PairTable.of_observations(OBSERVED, Unshown(None, 0.05, 1.0))
     scores = (200 * RANDOM.normal(size=len(table.rows))).astype(np.float32)
     found = PairLoss(table, every(table), 1).at(scores)
     assert np.isfinite(found.loss)
@@ -100,7 +141,7 @@ def test_a_shown_candidate_weighs_about_1() -> None:
 
 def test_targets_are_pairs_without_selection() -> None:
     targets = PairTable.of_targets(OBSERVED.shown_rows())
-    pairs = PairTable.of_observations(OBSERVED, 0.0, 1.0)
+    pairs = PairTable.of_observations(OBSERVED, Unshown(None, 0.0, 1.0))
     scores = RANDOM.normal(size=GIVEN.data.n_rows).astype(np.float32)
     one = PairLoss(targets, every(targets), 1).at(scores[targets.rows])
     other = PairLoss(pairs, every(pairs), 1).at(scores[pairs.rows])
@@ -109,7 +150,7 @@ def test_targets_are_pairs_without_selection() -> None:
 
 
 def test_threads_change_nothing() -> None:
-    table = PairTable.of_observations(OBSERVED, 0.05, 1.0)
+    table = PairTable.of_observations(OBSERVED, Unshown(None, 0.05, 1.0))
     scores = RANDOM.normal(size=len(table.rows)).astype(np.float32)
     found = [PairLoss(table, every(table), threads).at(scores) for threads in (1, 2, 7)]
     for other in found[1:]:
@@ -119,10 +160,10 @@ def test_threads_change_nothing() -> None:
 
 
 def test_queries_held_out_have_no_slope_and_are_judged_by_their_preferences() -> None:
-    table = PairTable.of_observations(OBSERVED, 0.05, 1.0)
+    table = PairTable.of_observations(OBSERVED, Unshown(None, 0.05, 1.0))
     scores = (np.arange(len(table.rows)) % 2).astype(np.float32)  # ties agree by half
     held = np.array([1, 4, 5])
-    slopes = PairLoss(table, np.setdiff1d(every(table), held), 1).at(scores)
+    slopes = PairLoss(table, np.setdiff1d(every(table), held), 1, held=held).at(scores)
     owner = np.searchsorted(table.offsets, np.arange(len(table.rows)), side="right") - 1  # places are rows here
     assert not slopes.hessian[np.isin(owner, held)].any()
     assert slopes.hessian[~np.isin(owner, held)].all()
@@ -136,7 +177,7 @@ def test_queries_held_out_have_no_slope_and_are_judged_by_their_preferences() ->
         loss += float(losses.pairwise(own, preference))
         agreed += float(losses.concordance(own, preference)[0])
         whole += float(preference.sum())
-    assert judged_pairs(table, held, scores) == pytest.approx((loss / whole, agreed / whole))
+    assert (slopes.held_loss, slopes.agreed) == pytest.approx((loss / whole, agreed / whole))
 
 
 def test_queries_without_a_preference_are_left_out() -> None:

@@ -24,8 +24,8 @@ def test_what_was_chosen_is_not_searched(method: Method, names: str) -> None:
     ("method", "names"),
     [
         (CLD(), "gamma l2"),
-        (CLDPair(), "selection_weight l2 learning_rate dropout"),
-        (CLDPair(model=Linear()), "selection_weight l2"),
+        (CLDPair(), "l2 learning_rate dropout"),
+        (CLDPair(model=Linear()), "l2"),
         (IPS(model=MLP(hidden=(4,))), "l2 learning_rate dropout"),
         (RankAgg(), "l2 learning_rate dropout"),
         (HeckmanRank(), "l2"),

@@ -70,7 +70,20 @@ def exponentials(scores, order, low, high, out):
 
 
 @njit(**_options)
-def derivatives(scores, queries, order, offsets, ends, follows, target, weight, mixed, gradient, hessian, lost):
+def discounts_at(scores, order, low, size, discounts, out):
+    """The discount of each candidate of a query at its rank by the scores, into the beginning of `out`."""
+    own = np.empty(size)
+    for place in range(size):
+        own[place] = -np.float64(scores[order[low + place]])
+    ranked = np.argsort(own, kind="mergesort")
+    for rank in range(size):
+        out[ranked[rank]] = discounts[rank]
+
+
+@njit(**_options)
+def derivatives(
+    scores, queries, order, offsets, ends, follows, target, weight, mixed, discounts, gradient, hessian, lost
+):
     """First and second derivatives of CLD-pair's loss by each score, and the loss of each query.
 
     scores             (rows,) f
@@ -80,20 +93,25 @@ def derivatives(scores, queries, order, offsets, ends, follows, target, weight, 
     follows            (rows,) for each shown place, the first of the shown with a lower target
     target, weight     (rows,) by place
     mixed              (queries,) the weight of each pair of a shown and an unshown candidate
+    discounts          by rank: a pair of shown ones counts by the difference of those at its ranks; empty: all alike
     gradient, hessian  (rows,) and `lost` (queries,): written, for these queries alone
     """
     longest = 0
     for query in queries:
         longest = max(longest, offsets[query + 1] - offsets[query])
-    e, first, second = np.empty(longest), np.empty(longest), np.empty(longest)
+    e, first, second, discount = np.empty(longest), np.empty(longest), np.empty(longest), np.zeros(longest)
+    top = len(discounts) > 0
     for query in queries:
         low, size, shown = offsets[query], offsets[query + 1] - offsets[query], ends[query] - offsets[query]
         exponentials(scores, order, low, low + size, e)
+        if top:
+            discounts_at(scores, order, low, size, discounts, discount)
         first[:size] = 0.0
         second[:size] = 0.0
         loss = 0.0
         for i in range(shown):
-            loss += _shown_pairs(i, follows[low + i] - low, shown, e, target[low:], weight[low:], first, second)
+            start = follows[low + i] - low
+            loss += _shown_pairs(i, start, shown, e, target[low:], weight[low:], top, discount, first, second)
         if mixed[query] > 0.0:
             for i in range(shown):
                 loss += _mixed_pairs(i, shown, size, e, mixed[query], first, second)
@@ -105,11 +123,13 @@ def derivatives(scores, queries, order, offsets, ends, follows, target, weight, 
 
 
 @njit(**_options)
-def _shown_pairs(i, start, stop, e, target, weight, first, second):
+def _shown_pairs(i, start, stop, e, target, weight, top, discount, first, second):
     """The pairs of shown candidate `i` with those that it is preferred to, and their loss."""
     own_first = own_second = loss = 0.0
     for j in range(start, stop):
         preference = (target[i] - target[j]) * min(weight[i], weight[j])
+        if top:
+            preference *= abs(discount[i] - discount[j])
         whole = 1 / (e[i] + e[j])
         wrong, right = e[j] * whole, e[i] * whole
         slope, curve = preference * wrong, preference * wrong * right
@@ -121,6 +141,30 @@ def _shown_pairs(i, start, stop, e, target, weight, first, second):
     first[i] -= own_first
     second[i] += own_second
     return loss
+
+
+@njit(**_options)
+def softmax_derivatives(scores, queries, order, offsets, clicks, mass, gradient, hessian, lost):
+    """The same of -Σ clicks log(mass e^f / Σ mass e^f); `clicks` and `mass` (rows,) by place."""
+    longest = 0
+    for query in queries:
+        longest = max(longest, offsets[query + 1] - offsets[query])
+    e = np.empty(longest)
+    for query in queries:
+        low, high = offsets[query], offsets[query + 1]
+        exponentials(scores, order, low, high, e)
+        total = whole = loss = 0.0
+        for place in range(low, high):
+            e[place - low] *= mass[place]
+            whole += e[place - low]
+            total += clicks[place]
+        for place in range(low, high):
+            chance, row = e[place - low] / whole, order[place]
+            gradient[row] = total * chance - clicks[place]
+            hessian[row] = total * chance * (1 - chance)
+            if clicks[place] > 0.0:
+                loss -= clicks[place] * math.log(chance)
+        lost[query] = loss
 
 
 @njit(**_options)
@@ -148,20 +192,21 @@ def _mixed_pairs(i, start, stop, e, each, first, second):
 
 @njit(**_options)
 def pair_agreement(scores, queries, order, offsets, ends, follows, target, weight):
-    """Of the preferences of all these queries: their loss, how much of them the scores agree with, and their total.
+    """(3, queries) of each query's preferences: their loss, how much of them the scores agree with, and their total.
 
     A tie agrees by half.
     """
-    loss = agreed = total = 0.0
-    for query in queries:
+    sums = np.zeros((3, len(queries)))
+    for place in range(len(queries)):
+        query = queries[place]
         for i in range(offsets[query], ends[query]):
             for j in range(follows[i], ends[query]):
                 preference = (target[i] - target[j]) * min(weight[i], weight[j])
                 ahead = np.float64(scores[order[i]]) - np.float64(scores[order[j]])
-                loss += preference * (math.log1p(math.exp(-abs(ahead))) + max(-ahead, 0.0))
-                agreed += preference * 0.5 * (1 + np.sign(ahead))
-                total += preference
-    return loss, agreed, total
+                sums[0, place] += preference * (math.log1p(math.exp(-abs(ahead))) + max(-ahead, 0.0))
+                sums[1, place] += preference * 0.5 * (1 + np.sign(ahead))
+                sums[2, place] += preference
+    return sums
 
 
 @njit(**_options)

@@ -14,10 +14,11 @@ from cldrank.models.fit import Context, Fit
 from cldrank.parameters import Value, parameter, value
 
 if TYPE_CHECKING:
-    from cldrank.models.targets import Observations, Targets
+    from cldrank.models.targets import Observations, Targets, Unshown
 
 Scaling = Literal["standard", "minmax", "log"]
 Heeded = Mapping[str, tuple[str, ...]]
+LossForm = Literal["pairs", "top", "softmax"]
 
 
 class _Late:
@@ -80,11 +81,8 @@ class Model(Value):
         """
         raise NotImplementedError
 
-    def fit_pairs(self, observed: Observations, context: Context, *, share: float, unshown_ratio: float) -> Fit:
-        """Fit relevance and selection together, by pairs: CLD-pair, with C = `share`.
-
-        For each pair of two shown candidates, `unshown_ratio` pairs have an unshown candidate.
-        """
+    def fit_pairs(self, observed: Observations, context: Context, *, unshown: Unshown) -> Fit:
+        """Fit by pairs of shown candidates, and of those with candidates that were not shown: CLD-pair."""
         raise NotImplementedError
 
     def fit_scores(self, targets: Targets, context: Context) -> Fit:
@@ -115,6 +113,15 @@ class ScaledModel(Model):
     )
     scaling: Scaling | scalings.ScalingRule | None = parameter(
         default="standard", about="how features are scaled; options follow a colon, as in standard:clip=none"
+    )
+
+
+def loss_choice() -> Any:
+    """Declare the parameter `loss`."""
+    return parameter(
+        default="pairs",
+        about="what is minimised: pairs alike, pairs by what an exchange does to DCG (top), or a softmax over lists",
+        role="loss",
     )
 
 

@@ -13,18 +13,27 @@ from cldrank import segments
 from cldrank._typing import IntArray
 from cldrank.errors import DataError
 from cldrank.models import compiled
-from cldrank.models.targets import Observations, Targets
+from cldrank.models.model import LossForm
+from cldrank.models.targets import Observations, Targets, Unshown
 
 Floats = NDArray[np.float64]
+
+_LEFT_OUT = Unshown()
 _PARTS = 4  # per thread: they take unequally long
 
 
 class Slopes(NamedTuple):
-    """The derivatives of the loss by each score, as the engine takes them, and the mean loss of a preference."""
+    """The derivatives of the loss by each score, as the engine takes them, and the mean loss of a preference.
+
+    held_loss, agreed   of the queries held out: the mean loss of a preference, each alike, and the share of the
+                        preferences that the scores agree with
+    """
 
     gradient: NDArray[np.float32]
     hessian: NDArray[np.float32]
     loss: float
+    held_loss: float | None = None
+    agreed: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +64,10 @@ class PairTable:
         return _table(targets.rows, targets.queries, targets.target, targets.weight)
 
     @classmethod
-    def of_observations(cls, observed: Observations, share: float, ratio: float) -> PairTable:
-        """CLD-pair with ω = 0: pairs of shown candidates count 1 + 2 C, and all with an unshown candidate C.
-
-        share   C
-        ratio   the weight of all pairs with an unshown candidate, over that of the others in the same query
-        """
+    def of_observations(cls, observed: Observations, unshown: Unshown) -> PairTable:
+        """CLD-pair's pairs; with C for those with an unshown one, ω = 0, and pairs of shown ones count 1 + 2 C."""
+        if unshown.weight is not None:
+            return cls.of_targets(observed.with_unshown(unshown.weight))
         target, weight = observed.by_row()
 
         def of_candidates(values: Floats) -> Floats:
@@ -68,7 +75,7 @@ class PairTable:
             full[observed.shown] = values
             return full
 
-        return _table(observed.rows, observed.queries, of_candidates(target), of_candidates(weight), share, ratio)
+        return _table(observed.rows, observed.queries, of_candidates(target), of_candidates(weight), unshown)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -121,19 +128,36 @@ class PairTable:
 
 
 class PairLoss:
-    """CLD-pair's loss of some queries of a table; `threads` share the work, and change nothing else."""
+    """The loss of some queries of a table, as `form` says, while others are held out.
 
-    def __init__(self, table: PairTable, queries: IntArray, threads: int) -> None:
-        self._table, self._queries = table, queries
+    `threads` share the work, and change nothing else.
+
+    pairs     CLD-pair's
+    top       the same, each pair of shown candidates weighted by what exchanging them would do to DCG
+    softmax   -Σ t w log softmax, over all candidates of a query, each as often as its weight says
+
+    All are scaled so that a candidate's second derivative is about 1.
+    """
+
+    def __init__(
+        self, table: PairTable, queries: IntArray, threads: int, form: LossForm = "pairs", held: IntArray | None = None
+    ) -> None:
+        self._table, self._queries, self._form, self._held = table, queries, form, held
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._total = float(table.totals()[queries].sum())
         shown, size = table.n_shown[queries], np.diff(table.offsets)[queries]
-        cost = np.cumsum(shown * size + size)
+        cost = np.cumsum(size if form == "softmax" else shown * size + size)
         cuts = np.searchsorted(cost, np.linspace(0, cost[-1], threads * _PARTS + 1)[1:-1])
         self._parts = [part for part in np.split(queries, cuts) if len(part)]
         self._gradient = np.zeros(len(table.rows), dtype=np.float32)
         self._hessian = np.zeros(len(table.rows), dtype=np.float32)
         self._lost = np.zeros(len(table))
+        self._discounts = np.zeros(0)
+        if form == "top":
+            self._discounts = scaled_discounts(table)
+        if form == "softmax":
+            self._clicks, self._mass = clicks_and_mass(table)
+            self._total = float(segments.sums_of_segments(self._clicks, table.offsets)[queries].sum())
 
     def at(self, scores: NDArray[np.float32]) -> Slopes:
         """The derivatives at the score of each candidate; the next call overwrites the arrays."""
@@ -141,21 +165,40 @@ class PairLoss:
         written = (self._gradient, self._hessian, self._lost)
 
         def work(queries: IntArray) -> None:
-            compiled.derivatives(scores, queries, *table.arrays, table.mixed, *written)
+            if self._form == "softmax":
+                places = table.order, table.offsets, self._clicks, self._mass
+                compiled.softmax_derivatives(scores, queries, *places, *written)
+            else:
+                compiled.derivatives(scores, queries, *table.arrays, table.mixed, self._discounts, *written)
 
         list(map(work, self._parts) if self._pool is None else self._pool.map(work, self._parts))
         loss = float(self._lost[self._queries].sum()) / self._total
-        return Slopes(self._gradient, self._hessian, loss)
+        if self._held is None or not len(self._held):
+            return Slopes(self._gradient, self._hessian, loss)
+        lost, agreed, total = compiled.pair_agreement(scores, self._held, *table.arrays).sum(axis=1)
+        return Slopes(self._gradient, self._hessian, loss, float(lost / total), float(agreed / total))
 
 
-def judged_pairs(table: PairTable, queries: IntArray, scores: NDArray[np.float32]) -> tuple[float, float]:
-    """Of the preferences of some queries, the mean loss, and the share that the scores agree with."""
-    loss, agreed, total = compiled.pair_agreement(scores, queries, *table.arrays)
-    return loss / total, agreed / total
+def scaled_discounts(table: PairTable) -> Floats:
+    """The discounts of DCG by rank, such that those of two candidates of a query differ by about 1."""
+    sizes = np.diff(table.offsets)
+    discounts = 1 / np.log2(np.arange(2, sizes.max(initial=2) + 2))
+    places = np.arange(len(discounts))
+    differences = np.cumsum(np.append(0.0, np.cumsum(discounts)[:-1]) - places * discounts)  # of all pairs up to a rank
+    apart = differences[sizes - 1] / (sizes * (sizes - 1) / 2)
+    totals = table.totals()
+    return discounts * float(totals.sum() / (totals * apart).sum())
+
+
+def clicks_and_mass(table: PairTable) -> tuple[Floats, Floats]:
+    """By place, target times weight, scaled, and the weight over the largest of the query."""
+    clicks = np.maximum(table.target, 0) * table.weight
+    largest = np.maximum.reduceat(table.weight, table.offsets[:-1])
+    return clicks * (len(clicks) / clicks.sum()), table.weight / np.repeat(largest, np.diff(table.offsets))
 
 
 def _table(
-    rows: IntArray, queries: IntArray, target: Floats, weight: Floats, share: float = 0.0, ratio: float = 0.0
+    rows: IntArray, queries: IntArray, target: Floats, weight: Floats, unshown: Unshown = _LEFT_OUT
 ) -> PairTable:
     """The table of candidates that lie query by query, without the queries that prefer none; weights are scaled."""
     shown = weight > 0
@@ -189,5 +232,5 @@ def _table(
     if not np.isfinite(whole):
         raise DataError("the targets are too large to be added up; clip the propensities with `clip`.")
     scale = 2 * plain.n_shown.sum() / whole if whole else 1.0  # so that a candidate's second derivative is about 1
-    mixed = share * ratio * scale * totals / np.maximum(plain.n_mixed, 1)
-    return replace(plain, weight=weight * scale * (1 + 2 * share), mixed=mixed)
+    mixed = unshown.share * unshown.ratio * scale * totals / np.maximum(plain.n_mixed, 1)
+    return replace(plain, weight=weight * scale * (1 + 2 * unshown.share), mixed=mixed)

@@ -47,6 +47,19 @@ class Targets(NamedTuple):
         return Targets(self.rows[own], self.target[own], self.weight[own], self.queries[own])
 
 
+class Unshown(NamedTuple):
+    """How pairs of a shown and an unshown candidate count.
+
+    weight   of all unshown candidates of a query, over that of those shown; they then count as irrelevant
+    share    else, without a weight, C: the shown one is preferred, whatever its clicks, as relevance and ω explain
+    ratio    pairs with an unshown candidate for each pair of two shown ones; without a weight only
+    """
+
+    weight: float | None = None
+    share: float = 0.0
+    ratio: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Observations:
     """The candidates of all queries that were displayed, and what was seen of them.
@@ -127,6 +140,19 @@ class Observations:
     def shown_rows(self) -> Targets:
         """The shown candidates, each once, over all its impressions."""
         return Targets(self.rows[self.shown], *self.by_row(), self.queries[self.shown])
+
+    def with_unshown(self, weight: float) -> Targets:
+        """All candidates, each once; one that was not shown counts as irrelevant.
+
+        All of a query that were not shown weigh `weight` times as much as all that were, had each been on every page.
+        """
+        target, weights = np.zeros(len(self.rows)), np.zeros(len(self.rows))
+        target[self.shown], weights[self.shown] = self.by_row()
+        unshown = self.absent > 0
+        n_shown, n_unshown = (np.bincount(self.queries[part]) for part in (self.shown, unshown))
+        own = self.queries[unshown]
+        weights[unshown] = weight * self.absent[unshown] * n_shown[own] / n_unshown[own]
+        return Targets(self.rows, target, weights, self.queries)
 
     def together(self) -> Observations:
         """The same with a single entry for each shown candidate, over all its impressions, all at the same place."""

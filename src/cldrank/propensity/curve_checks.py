@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -36,7 +37,8 @@ _MOST = 3  # positions in a message
 def held_to_clicks(propensities: Held, clicks: ClickTable, envelope: EnvelopeUse = "raise") -> Held:
     """The propensities that clicks are about to be divided by, checked against these clicks; warns of a refutation.
 
-    envelope   "raise": an assumed curve is raised to `proven_bound` where it lies significantly below. Otherwise, and
+    envelope   "raise": an assumed curve is raised to `proven_bound` where it lies significantly below; one that is
+               refuted at half of the positions or more is not used where the bound is loose (`_midway`). Otherwise, and
                for estimates, there is only a warning. "off": only single results are checked
 
     Curves of segments are held to the clicks of their own; a segment without any keeps its curve.
@@ -50,16 +52,18 @@ def held_to_clicks(propensities: Held, clicks: ClickTable, envelope: EnvelopeUse
     below = () if propensities.bound else propensities.refuted_by(bound)
     if not below:
         return propensities
-    raised = propensities.raised_to(bound)
-    assumed = propensities.method is None
+    raised, assumed = propensities.raised_to(bound), propensities.method is None
+    pairs = ((raised.values[at - 1], propensities.values[at - 1]) for at in below)
+    higher = some((f"{least:.3g} instead of {value:.3g}" for least, value in pairs), most=4)
     if not assumed:
         advice = "Trust in high positions may be behind it, see trust-bias"
     elif envelope == "raise":
-        advice = "They were raised to it; `envelope=off` keeps them, for rankers whose results are better further down"
+        midway = _midway(raised, bound, below, clicks)
+        used = "They were raised to it" if midway is None else "It is loose; what is used lies midway to no bias"
+        advice = f"{used}; `envelope=off` keeps them, for rankers whose results are better further down"
+        raised = midway or raised
     else:
         advice = "`envelope=raise` raises them" if envelope == "warn" else "Assume a flatter curve"
-    pairs = ((raised.values[at - 1], propensities.values[at - 1]) for at in below)
-    higher = some((f"{least:.3g} instead of {value:.3g}" for least, value in pairs), most=4)
     warn(
         CldrankWarning(
             f"the clicks refute these propensities ({propensities.origin}): results at {positions(below)} are clicked "
@@ -68,6 +72,27 @@ def held_to_clicks(propensities: Held, clicks: ClickTable, envelope: EnvelopeUse
         )
     )
     return raised if assumed and envelope == "raise" else propensities
+
+
+def _midway(
+    raised: Propensities, bound: Propensities, below: tuple[int, ...], clicks: ClickTable
+) -> Propensities | None:
+    """In place of a curve refuted nearly everywhere, √ρ of the bound ρ where that rests on click-through rates alone.
+
+    Few sessions prove little: the true curve is then between the bound and 1, and a curve that is too steep costs more
+    than one that is too flat. Where results were clicked again and again, the bound is near the curve, and stays.
+    """
+    depth = min(clicks.depth, len(raised))
+    rates = Envelope(others=0, confidence=_SURE, depth=depth).fit_upper(clicks) if 2 * len(below) >= depth - 1 else None
+    if rates is None:
+        return None
+    values = raised.values.copy()
+    loose = np.flatnonzero(np.isclose(bound.values[: len(rates)], rates.values))
+    values[loose] = np.sqrt(bound.values[loose])
+    if not len(loose[1:]):
+        return None
+    origin = f"midway between what the clicks prove and no position bias, as they refute {raised.origin}"
+    return replace(raised, values=values, origin=origin, raised=tuple(range(2, len(values) + 1)))
 
 
 def proven_bound(clicks: ClickTable, size: int, *, envelope: bool = True) -> Propensities:

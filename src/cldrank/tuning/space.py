@@ -54,7 +54,7 @@ def default_space(method: Method) -> dict[str, Values]:
 
     >>> from cldrank.methods import IPS, CLDPair
     >>> default_space(IPS()), list(default_space(CLDPair()))
-    ({'l2': Range(low=0.001, high=0.01, log=True)}, ['selection_weight', 'l2', 'learning_rate', 'dropout'])
+    ({'l2': Range(low=0.001, high=0.01, log=True)}, ['l2', 'learning_rate', 'dropout'])
     """
     declared = tunable(method)
     now = values_of(method, list(declared))

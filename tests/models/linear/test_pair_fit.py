@@ -19,10 +19,11 @@ from cldrank.models.linear.design import Design
 from cldrank.models.linear.pair_fit import PairObjective
 from cldrank.models.linear.row_blocks import LocalRows, View
 from cldrank.models.pairs import PairTable
+from cldrank.models.targets import Unshown
 
 
 def objective(given: Scene, *, l2: float = 0.01, share: float = 0.3, ratio: float = 0.7, **rows: Any) -> PairObjective:
-    table = PairTable.of_observations(observe(given.data, given.clicks, given.propensities), 0.0, 0.0).mixed_by(ratio)
+    table = PairTable.of_observations(observe(given.data, given.clicks, given.propensities), Unshown()).mixed_by(ratio)
     view = View(scaling.fit("minmax", given.data.features))
     local = LocalRows(given.data.features, table, view, rows=table.rows, offsets=table.offsets, **rows)
     return PairObjective(Design(local), l2, share)
@@ -62,7 +63,7 @@ def test_the_intercept_of_selection_is_not_penalised() -> None:
     """With all coefficients at 0, each pair brings 2 log σ(ω), and a pair with an unshown one log σ(ω) + log σ(-ω)."""
     data = cr.RankingDataset.from_arrays([[2.0, 0.0], [1.0, 1.0], [0.0, 3.0]] * 2, [1] * 3 + [2] * 3)
     given: Any = {"position": [1, 2, 0] * 2, "impressions": [9, 9, 0] * 2, "clicks": [1, 3, 0, 6, 2, 0]}
-    method = cr.CLDPair(model=Linear(l2=1e6), unshown_ratio=1.0)
+    method = cr.CLDPair(model=Linear(l2=1e6), selection_weight=0.05)
     found = method.fit(data, cr.ClickTable.from_arrays(data, **given), cr.Propensities.power(0, k=2))
     np.testing.assert_allclose([*found.coef_, *found.selection_coef_], 0, atol=1e-5)
     assert found.selection_intercept_ == pytest.approx(np.log(3), abs=1e-4)  # σ(ω) = (2 + 1) / (2 + 2)

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,11 @@ from cldrank.methods.observing import observe
 from cldrank.models.network.lists import BatchSource, Lists, observed_lists
 
 CPU = torch.device("cpu")
+
+
+def drawing(ratio: float) -> Callable[[int], float]:
+    """As CLD-pair with C draws."""
+    return lambda width: ratio * max(width - 1, 1) / 2
 
 
 def make(shown: list[int], unshown: list[int] | None = None, seed: int = 0) -> Lists:
@@ -103,7 +109,7 @@ def test_cutting_is_random_and_the_same_for_a_seed() -> None:
 def test_packing_has_each_list_once_and_no_weight_for_padding(pairs: list[tuple[int, int]], ratio: float) -> None:
     lists = make([shown for shown, _ in pairs], [unshown for _, unshown in pairs])
     seen: list[int] = []
-    for group in lists.pack(ratio):
+    for group in lists.pack(drawing(ratio)):
         width = group.rows.shape[1]
         for place, at in enumerate(group.lists.tolist()):
             own = entries(lists, at)
@@ -123,7 +129,7 @@ def test_packing_has_each_list_once_and_no_weight_for_padding(pairs: list[tuple[
 
 def test_an_empty_list_at_the_end_is_padding() -> None:
     lists = make([2, 0], [0, 3])
-    groups = lists.pack(1.0)
+    groups = lists.pack(drawing(1.0))
     empty: Any = groups[0]
     assert (empty.lists.tolist(), empty.weight.tolist(), empty.draws) == ([1], [[0.0]], 1)
 
@@ -167,7 +173,7 @@ def group_of(shown: int, unshown: list[int], ratio: float) -> BatchSource:
         rest,
         np.arange(1, count + 1, dtype=np.float32),
     )
-    (packed,) = lists.pack(ratio)
+    (packed,) = lists.pack(drawing(ratio))
     return BatchSource(packed, rest, CPU)
 
 

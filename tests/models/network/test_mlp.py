@@ -102,8 +102,16 @@ SCENES = {
 def test_every_log_can_be_learned_from(given: Scene) -> None:
     plain = MLP(hidden=(8,), dropout=0.25, epochs=1)
     small = replace(plain, list_size=4, batch_queries=1, validation=0.5)
-    methods: list[Method] = [CLDPair(model=model, unshown_ratio=100.0) for model in (plain, small)]
-    methods += [CLDPair(model=small, unshown_ratio=0.0), Naive(model=small), CLD(model=small), CLD(model=plain)]
+    methods: list[Method] = [
+        CLDPair(model=model, selection_weight=0.05, unshown_ratio=100.0) for model in (plain, small)
+    ]
+    methods += [CLDPair(model=replace(small, loss=form)) for form in ("pairs", "top", "softmax")]
+    methods += [
+        CLDPair(model=small, selection_weight=0.05, unshown_ratio=0.0),
+        Naive(model=small),
+        CLD(model=small),
+        CLD(model=plain),
+    ]
     for method in methods:
         method.fit(given.data, *needed(method.needs, given.clicks, given.propensities))
         assert method.status_ == "completed"

@@ -16,7 +16,7 @@ from cldrank.models.linear.design import Block, Design, gram
 from cldrank.models.linear.row_blocks import added, rows_of
 from cldrank.models.linear.selection_fit import warn_unless_converged
 from cldrank.models.pairs import PairTable
-from cldrank.models.targets import Observations
+from cldrank.models.targets import Observations, Unshown
 from cldrank.optimise import Derivatives, Vector, newton
 from cldrank.rankers.provenance import FitRecord
 
@@ -87,20 +87,20 @@ def _block_sums(point: tuple[Vector, Vector], share: float, block: Block) -> Seq
     return np.asarray(value), x.T @ slopes[0], x.T @ slopes[1], both, mixed, gram(x, curves[2])
 
 
-def fit_pairs(model: Linear, observed: Observations, context: Context, *, share: float, unshown_ratio: float) -> Fit:
-    """Fit relevance and selection to all pairs."""
-    table = PairTable.of_observations(observed, 0.0, 0.0)
+def fit_pairs(model: Linear, observed: Observations, context: Context, *, unshown: Unshown) -> Fit:
+    """Fit relevance, and selection where C says how much it counts, to all pairs."""
+    table = PairTable.of_observations(observed, Unshown(unshown.weight))
     if not len(table):
         raise DataError(
             f"no query has a candidate preferred to another; {context.user} learns from such pairs: it needs queries "
             "with several shown candidates that were clicked unequally often."
         )
-    table = table.mixed_by(unshown_ratio)
+    table = table.mixed_by(unshown.ratio)
     rows = rows_of(context, model.scaling, table, rows=table.rows, offsets=table.offsets)
     scaling, design = rows.view.scaling, Design(rows)
     if not design.moving.any():
         raise DataError(f"all features of {context.data!r} are constant; there is nothing to rank its rows by.")
-    objective = PairObjective(design, float(model.l2), share)
+    objective = PairObjective(design, float(model.l2), unshown.share)
     begin = np.zeros(len(objective.penalties))
     solution = newton(objective.evaluate, begin, max_steps=model.max_steps)
     warn_unless_converged(solution, context.user)

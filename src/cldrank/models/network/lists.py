@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -88,26 +89,21 @@ class Lists:
         entries = np.lexsort([order, segments.segment_of_rows(self.offsets)])
         return self._made_of(owner, new_lengths, entries, (self.pages / pieces)[owner].astype(np.float32))
 
-    def pack(self, unshown_ratio: float) -> list[ListTable]:
-        """The lists in groups of like size; each list draws `unshown_ratio` (S - 1) / 2 of those not shown.
-
-        With each of these it makes S pairs, and so `unshown_ratio` for each of the S (S - 1) / 2 pairs of its own.
-        """
+    def pack(self, draws: Callable[[int], float]) -> list[ListTable]:
+        """The lists in groups of like size; each list draws so many of those not shown as `draws` says of its size."""
         lengths = np.diff(self.offsets)
         top = int(lengths.max(initial=1))
         widths = np.append(_WIDTHS[top > _WIDTHS], [*range(72, top, 8), top])
         width_of = widths[np.searchsorted(widths, lengths)]
-        return [
-            self._group(np.flatnonzero(width_of == width), int(width), unshown_ratio) for width in np.unique(width_of)
-        ]
+        return [self._group(np.flatnonzero(width_of == width), int(width), draws) for width in np.unique(width_of)]
 
-    def _group(self, lists: IntArray, width: int, unshown_ratio: float) -> ListTable:
+    def _group(self, lists: IntArray, width: int, draws: Callable[[int], float]) -> ListTable:
         lengths, places = np.diff(self.offsets)[lists], np.arange(width)
         inside = places < lengths[:, None]
         first = np.minimum(self.offsets[lists], max(len(self.rows) - 1, 0))[:, None]  # of an empty list, any
         entries = np.where(inside, first + places, first)
         counts = np.diff(self.unshown_offsets)[lists]
-        draws = min(unshown_ratio * max(width - 1, 1) / 2, float(counts.max(initial=0)))
+        most = min(draws(width), float(counts.max(initial=0)))
         return ListTable(
             lists,
             self.rows[entries],
@@ -116,7 +112,7 @@ class Lists:
             self.unshown_offsets[lists],
             counts,
             self.pages[lists],
-            int(np.ceil(draws)),
+            int(np.ceil(most)),
         )
 
 

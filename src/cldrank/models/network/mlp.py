@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from cldrank.models.model import ScaledModel, fitted_in
+from cldrank.models.model import Heeded, LossForm, ScaledModel, fitted_in, loss_choice
 from cldrank.parameters import parameter, value
 
 if TYPE_CHECKING:
@@ -32,8 +32,12 @@ class MLP(ScaledModel):
     label = "a network"
     family = "network"
     needs = ("torch", "neural")
-    heeds = dict.fromkeys(("fit_targets", "fit_points", "fit_pairs"), ("penalty", "device", "torch", "resume", "log"))
+    heeds: ClassVar[Heeded] = {
+        "fit_points": ("penalty", "device", "torch", "resume", "log"),
+        **dict.fromkeys(("fit_targets", "fit_pairs"), ("penalty", "device", "torch", "resume", "log", "loss")),
+    }
 
+    loss: LossForm = loss_choice()
     epochs: int = parameter(default=12, about="passes over the queries", least=1)
     learning_rate: float = parameter(
         default=2e-3, about="step size of AdamW", above=0, tried="2e-4,5e-4,1e-3,2e-3,5e-3"

@@ -24,12 +24,12 @@ from cldrank.wording import count
 
 if TYPE_CHECKING:
     from cldrank.models.network.mlp import MLP
-    from cldrank.models.targets import Observations, Targets
+    from cldrank.models.targets import Observations, Targets, Unshown
 
 
 def fit_targets(model: MLP, targets: Targets, context: Context) -> Fit:
     """Train on pairs within a query in the order of their targets."""
-    return _trained(model, target_lists(targets), Pairs(_built(model, context)), context)
+    return _trained(model, target_lists(targets), Pairs(_built(model, context), model.loss), context)
 
 
 def fit_points(model: MLP, observed: Observations, context: Context, *, gamma: float, unshown_ratio: float) -> Fit:
@@ -38,9 +38,13 @@ def fit_points(model: MLP, observed: Observations, context: Context, *, gamma: f
     return _trained(model, observed_lists(observed), task, context)
 
 
-def fit_pairs(model: MLP, observed: Observations, context: Context, *, share: float, unshown_ratio: float) -> Fit:
+def fit_pairs(model: MLP, observed: Observations, context: Context, *, unshown: Unshown) -> Fit:
     """Train on CLD's pairs."""
-    task = SelectedPairs(_built(model, context), context.data.n_features, share, unshown_ratio)
+    network = _built(model, context)
+    if unshown.weight is None:
+        task: TrainingTask = SelectedPairs(network, context.data.n_features, unshown.share, unshown.ratio)
+    else:
+        task = Pairs(network, model.loss, unshown.weight)
     return _trained(model, observed_lists(observed), task, context)
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cldrank import losses
+from cldrank.models.model import LossForm
 from cldrank.models.network.lists import ListBatch
 
 _SPEED = 10.0  # how much farther a step moves log ρ than other parameters: all steps agree on these few numbers
@@ -19,12 +20,10 @@ _LARGEST = 20.0  # an inverse weight above it is noise
 class TrainingTask(ABC):
     """Networks and their loss.
 
-    networks         by name; `relevance` scores the candidates
-    unshown_ratio    pairs with an unshown candidate for each pair of shown candidates
+    networks    by name; `relevance` scores the candidates
     """
 
     networks: nn.ModuleDict
-    unshown_ratio: float = 0.0
     pairwise = True  # lists in which no candidate is preferred to another then teach nothing
 
     @abstractmethod
@@ -35,6 +34,10 @@ class TrainingTask(ABC):
     def sizes(self, batch: ListBatch) -> Tensor:
         """(B,) the size of each list: losses are divided by its mean."""
 
+    def draws(self, width: int) -> float:  # noqa: ARG002 - as others need it
+        """How many of the unshown a list of `width` candidates draws in an epoch."""
+        return 0.0
+
     def scores(self, name: str, features: Tensor, batch: ListBatch) -> tuple[Tensor, Tensor]:
         """The scores of a network for the candidates with a target (B, S), and for those not shown (B, U)."""
         scores = self.networks[name](features).reshape(batch.rows.shape).float()
@@ -43,27 +46,62 @@ class TrainingTask(ABC):
 
 
 class Pairs(TrainingTask):
-    """Candidates in the order of their targets, by pairs."""
+    """Candidates in the order of their targets, by pairs or as a list.
 
-    def __init__(self, relevance: nn.Module) -> None:
+    loss             as `losses` describes them
+    unshown_weight   of all unshown candidates of a list, over that of the others; those drawn stand for all
+    """
+
+    def __init__(self, relevance: nn.Module, loss: LossForm = "pairs", unshown_weight: float = 0.0) -> None:
         self.networks = nn.ModuleDict({"relevance": relevance})
+        self.loss, self.unshown_weight = loss, unshown_weight
+
+    def draws(self, width: int) -> float:
+        """As many as there are candidates with a target."""
+        return width if self.unshown_weight else 0.0
 
     def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
-        """The pairwise loss of each list."""
-        scores, _ = self.scores("relevance", features, batch)
-        return losses.pairwise(scores, losses.preferences(batch.target, batch.weight))
+        """The loss of each list."""
+        scores = torch.cat(self.scores("relevance", features, batch), 1)
+        target, weight = self._all(batch)
+        if self.loss == "softmax":
+            return losses.softmax(scores, target, weight)
+        preference = losses.preferences(target, weight)
+        if self.loss == "top":
+            drawn = batch.drawn.sum(1, keepdim=True).clamp(min=1)
+            each = torch.cat([(batch.weight > 0).float(), batch.drawn * batch.unshown[:, None] / drawn], 1)
+            preference = preference * losses.exchanges(scores.detach(), each)
+        return losses.pairwise(scores, preference)
 
     def sizes(self, batch: ListBatch) -> Tensor:
-        """The total preference in each list."""
-        return losses.preferences(batch.target, batch.weight).sum((1, 2))
+        """The total preference, or the clicks, in each list."""
+        target, weight = self._all(batch)
+        if self.loss == "softmax":
+            return (target * weight).sum(1)
+        return losses.preferences(target, weight).sum((1, 2))
+
+    def _all(self, batch: ListBatch) -> tuple[Tensor, Tensor]:
+        """Target and weight of those with a target and of those drawn, who count as irrelevant."""
+        shown = (batch.weight > 0).float().sum(1)
+        drawn = self.unshown_weight * batch.pages * shown / batch.drawn.sum(1).clamp(min=1)
+        target = torch.cat([batch.target, torch.zeros_like(batch.drawn)], 1)
+        return target, torch.cat([batch.weight, drawn[:, None] * batch.drawn], 1)
 
 
-class SelectedPairs(Pairs):
+class SelectedPairs(TrainingTask):
     """CLD's pairs: the order of relevance, and a linear model of selection beside it."""
 
     def __init__(self, relevance: nn.Module, width: int, selection_weight: float, unshown_ratio: float) -> None:
         self.networks = nn.ModuleDict({"relevance": relevance, "selection": _zero(width)})
         self.selection_weight, self.unshown_ratio = selection_weight, unshown_ratio
+
+    def draws(self, width: int) -> float:
+        """With each of these a list of S makes S pairs: `unshown_ratio` for each of the S (S - 1) / 2 of its own."""
+        return self.unshown_ratio * max(width - 1, 1) / 2
+
+    def sizes(self, batch: ListBatch) -> Tensor:
+        """The total preference in each list."""
+        return losses.preferences(batch.target, batch.weight).sum((1, 2))
 
     def losses(self, features: Tensor, batch: ListBatch) -> Tensor:
         """CLD's pairwise loss; pairs with an unshown candidate have `unshown_ratio` times the weight of the others."""
@@ -89,6 +127,10 @@ class SelectedPoints(TrainingTask):
             {"relevance": relevance, "selection": _zero(width), "level": nn.ParameterList([torch.zeros(1)])}
         )
         self.gamma, self.unshown_ratio = gamma, unshown_ratio
+
+    def draws(self, width: int) -> float:
+        """`unshown_ratio` for each pair of its own candidates, over their number."""
+        return self.unshown_ratio * max(width - 1, 1) / 2
 
     @property
     def intercept(self) -> Tensor:

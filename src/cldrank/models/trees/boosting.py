@@ -24,6 +24,7 @@ from cldrank.reading import reason
 if TYPE_CHECKING:
     from cldrank.models.trees.tree_model import Trees
 
+ROUNDS_TOGETHER = 10  # a course of rounds can be taken up after any multiple of it
 _BLOCK_VALUES = 1 << 24  # 64 MiB of float32: what is copied at a time where only some rows are needed, or are on disk
 _FEWEST_VALUES = 1 << 20  # of such a block where memory is scarce
 _BIN_BYTES = 2.5  # of a value: its bin by row and by column
@@ -80,8 +81,10 @@ class TreeEngine:
 
     def grow(self, gradient: NDArray[np.float32], hessian: NDArray[np.float32]) -> None:
         """Add a tree."""
-        self._forget()
-        self._booster.boost(self._matrix, iteration=self._booster.num_boosted_rounds(), grad=gradient, hess=hessian)
+        number = self._booster.num_boosted_rounds()
+        if is_cpu(self._settings["device"]) or not number % ROUNDS_TOGETHER:  # on a GPU it takes a third of a round
+            self._forget()
+        self._booster.boost(self._matrix, iteration=number, grad=gradient, hess=hessian)
 
     def _forget(self) -> None:
         """Let the draws of columns begin anew, from seed and round, so that any round can be the first.
@@ -96,10 +99,12 @@ class TreeEngine:
         """The first trees as the engine's JSON, by which `load` goes on."""
         return bytes(self._booster[:rounds].save_raw("json"))
 
-    def load(self, content: bytes) -> None:
-        """Go on from trees as `saved` gave them."""
+    def load(self, content: bytes, rounds: int) -> None:
+        """Go on from the first trees of what `saved` gave."""
         checked_trees(self._rules.as_numbers(content), self._n_features)
         self._booster.load_model(bytearray(content))
+        if rounds < self._booster.num_boosted_rounds():
+            self._booster.load_model(bytearray(self.saved(rounds)))
         self._booster.set_param(self._settings)
 
 

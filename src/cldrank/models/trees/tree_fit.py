@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,23 +15,24 @@ from cldrank.errors import ConvergenceWarning, DataError, warn
 from cldrank.host import available_cores
 from cldrank.models.checkpoint import Checkpoint, digest_of
 from cldrank.models.fit import Context, Fit, trained_fit
-from cldrank.models.pairs import PairLoss, PairTable, Slopes, judged_pairs
+from cldrank.models.pairs import PairLoss, PairTable, Slopes
 from cldrank.models.run import Epoch, Run
-from cldrank.models.trees.boosting import TreeEngine, page_folder
+from cldrank.models.trees.boosting import ROUNDS_TOGETHER, TreeEngine, page_folder
 from cldrank.models.trees.feature_rules import FeatureRules
+from cldrank.rankers.devices import check_tree_device, is_cpu
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count
 from cldrank.workers import fair_threads
 
 if TYPE_CHECKING:
-    from cldrank.models.targets import Observations, Targets
+    from cldrank.models.targets import Observations, Targets, Unshown
+    from cldrank.models.trees.device_loss import DeviceLoss
     from cldrank.models.trees.tree_model import Trees
 
-_EVERY = 10  # rounds between two checkpoints
+
 _TREES = "trees"
+Loss: TypeAlias = "PairLoss | ScoreLoss | DeviceLoss"
 Status = Literal["completed", "early_stopped", "interrupted"]
-Judged = tuple[float | None, float | None]
-Judge = Callable[[NDArray[np.float32]], Judged]
 
 
 def fit_targets(model: Trees, targets: Targets, context: Context) -> Fit:
@@ -39,12 +40,12 @@ def fit_targets(model: Trees, targets: Targets, context: Context) -> Fit:
     return _boosted(model, PairTable.of_targets(targets), context)
 
 
-def fit_pairs(model: Trees, observed: Observations, context: Context, *, share: float, unshown_ratio: float) -> Fit:
+def fit_pairs(model: Trees, observed: Observations, context: Context, *, unshown: Unshown) -> Fit:
     """Boost on CLD's pairs, all of them; relevance alone explains selection.
 
     ω is 0: a linear selection, fitted first and held fixed, ranked no better.
     """
-    return _boosted(model, PairTable.of_observations(observed, share, unshown_ratio), context)
+    return _boosted(model, PairTable.of_observations(observed, unshown), context)
 
 
 def fit_scores(model: Trees, targets: Targets, context: Context) -> Fit:
@@ -53,7 +54,7 @@ def fit_scores(model: Trees, targets: Targets, context: Context) -> Fit:
     learned, held = split(model, len(starts), context.run.seed)
     held_queries = targets.queries[starts[held]]
     loss = ScoreLoss(targets, np.isin(targets.queries, held_queries))
-    fit = _grown(model, targets.rows, loss, loss.judge, targets[1:], context, (len(learned), len(held)))
+    fit = _grown(model, targets.rows, loss, targets[1:], context, (len(learned), len(held)))
     return fit.keeping(held=held_queries)
 
 
@@ -65,27 +66,21 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
             "pairs: it needs queries with several shown candidates that were clicked unequally often."
         )
     learned, held = split(model, len(table), context.run.seed)
-    loss = PairLoss(table, learned, fair_threads(available_cores()))
-
-    def judge(scores: NDArray[np.float32]) -> Judged:
-        return judged_pairs(table, held, scores) if len(held) else (None, None)
-
+    loss = _loss(model, table, learned, held, context.run)
     decisive = (*table.arrays, table.mixed)
-    return _grown(model, table.rows, loss, judge, decisive, context, (len(learned), len(held)))
+    return _grown(model, table.rows, loss, decisive, context, (len(learned), len(held)))
 
 
 def _grown(
     model: Trees,
     rows: IntArray,
-    loss: PairLoss | ScoreLoss,
-    judge: Judge,
+    loss: Loss,
     decisive: tuple[NDArray[Any], ...],
     context: Context,
     queries: tuple[int, int],
 ) -> Fit:
     """Boost on a loss of the scores of some rows.
 
-    judge      the loss of scores on held-out queries, and the share of preferences that they agree with
     decisive   the arrays that, with rows, features and parameters, decide the course of boosting
     queries    how many were learned from, and how many were held out
     """
@@ -94,7 +89,7 @@ def _grown(
     with page_folder(features, rows, run.device) as pages:
         engine = TreeEngine(features, rows, model, rules, run, threads, context.user, pages)
         checkpoint = Checkpoint.of(run, lambda: _digest(rows, decisive, context))
-        status, history, content = grow_trees(loss, judge, engine, model, run, checkpoint)
+        status, history, content = grow_trees(loss, engine, model, run, checkpoint)
     names, trees = context.data.feature_names, rules.as_numbers(content)
     ranker = TreeRanker(content=trees, feature_names=names, provenance=context.provenance)
     if status == "interrupted":
@@ -108,6 +103,16 @@ def _grown(
             )
         )
     return trained_fit(context, ranker, status, history, queries)
+
+
+def _loss(model: Trees, table: PairTable, learned: IntArray, held: IntArray, run: Run) -> Loss:
+    """The loss, computed where the trees are grown."""
+    if is_cpu(run.device) or find_spec("torch") is None:
+        return PairLoss(table, learned, fair_threads(available_cores()), model.loss, held)
+    check_tree_device(run.device)
+    from cldrank.models.trees.device_loss import DeviceLoss
+
+    return DeviceLoss(table, learned, str(run.device), model.loss, held)
 
 
 def split(model: Trees, count: int, seed: int) -> tuple[IntArray, IntArray]:
@@ -124,13 +129,10 @@ class ScoreLoss:
         self._hessian = np.where(is_held, 0.0, targets.weight).astype(np.float32)
 
     def at(self, scores: NDArray[np.float32]) -> Slopes:
-        """Half the derivatives at the score of each row, and the loss of the rows that are not held out."""
+        """Half the derivatives at the score of each row; preferences are not looked at."""
         gradient = (self._hessian * (scores - self._targets.target)).astype(np.float32)
-        return Slopes(gradient, self._hessian, self._error(scores, ~self._is_held))
-
-    def judge(self, scores: NDArray[np.float32]) -> Judged:
-        """The loss of the rows held out, if there are any; preferences are not looked at."""
-        return (self._error(scores, self._is_held) if self._is_held.any() else None), None
+        held = self._error(scores, self._is_held) if self._is_held.any() else None
+        return Slopes(gradient, self._hessian, self._error(scores, ~self._is_held), held)
 
     def _error(self, scores: NDArray[np.float32], rows: NDArray[np.bool_]) -> float:
         return float(np.average((scores - self._targets.target)[rows] ** 2, weights=self._targets.weight[rows]))
@@ -148,8 +150,7 @@ def _digest(rows: IntArray, arrays: tuple[NDArray[Any], ...], context: Context) 
 
 
 def grow_trees(
-    loss: PairLoss | ScoreLoss,
-    judge: Judge,
+    loss: Loss,
     engine: TreeEngine,
     model: Trees,
     run: Run,
@@ -160,9 +161,11 @@ def grow_trees(
     They give how they ended, an `Epoch` for each, and the trees up to the least held-out loss as the engine's JSON.
     """
     arrays, restored = checkpoint.restore()
-    if restored:
-        engine.load(arrays[_TREES].tobytes())
     history = restored[: model.rounds]
+    if not is_cpu(run.device):
+        history = history[: len(history) // ROUNDS_TOGETHER * ROUNDS_TOGETHER]
+    if history:
+        engine.load(arrays[_TREES].tobytes(), len(history))
     status: Status = "completed"
     try:
         slopes = loss.at(engine.scores())
@@ -172,15 +175,14 @@ def grow_trees(
                 break
             start = time.perf_counter()
             engine.grow(slopes.gradient, slopes.hessian)
-            scores = engine.scores()
-            slopes = loss.at(scores)
-            held_loss, agreed = judge(scores)
+            slopes = loss.at(engine.scores())
+            held_loss = slopes.held_loss
             seconds = time.perf_counter() - start
             least = min((epoch.held_loss for epoch in history if epoch.held_loss is not None), default=math.inf)
             best = held_loss is None or held_loss < least
             rate = float(model.learning_rate)
-            history = [*history, Epoch(number, slopes.loss, agreed, rate, seconds, best, held_loss)]
-            if not len(history) % _EVERY:
+            history = [*history, Epoch(number, slopes.loss, slopes.agreed, rate, seconds, best, held_loss)]
+            if not len(history) % ROUNDS_TOGETHER:
                 _save(engine, history, checkpoint)
             if run.on_epoch is not None:
                 run.on_epoch(history[-1])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from cldrank.errors import UsageError
-from cldrank.models.model import Model, fitted_in
+from cldrank.models.model import Heeded, LossForm, Model, fitted_in, loss_choice
 from cldrank.parameters import parameter, value
 
 _MOST = 2**31 - 1
@@ -27,8 +28,12 @@ class Trees(Model):
     family = "trees"
     needs = ("xgboost", "trees")
     takes_missing = True
-    heeds = dict.fromkeys(("fit_targets", "fit_pairs", "fit_scores"), ("device", "resume", "log"))
+    heeds: ClassVar[Heeded] = {
+        **dict.fromkeys(("fit_targets", "fit_pairs"), ("device", "resume", "log", "loss")),
+        "fit_scores": ("device", "resume", "log"),
+    }
 
+    loss: LossForm = loss_choice()
     rounds: int = parameter(default=500, about="most trees", least=1, most=_MOST)
     learning_rate: float = parameter(
         default=0.05, about="how much of each tree is taken", above=0, most=1, tried="0.03:0.3:log"
