@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -89,4 +91,5 @@ class CLDPair(CorrectedMethod):
             share, ratio = float(self.selection_weight), float(self.unshown_ratio)
             return self.model.fit_pairs(observed, context, unshown=Unshown(share=share, ratio=ratio))
         weight = weight_of_unshown(evidence.data, evidence.clicks, evidence.propensities, seed=int(self.run.seed))
-        return self.model.fit_pairs(observed, context, unshown=Unshown(weight)).keeping(unshown_weight=weight)
+        fit = self.model.fit_pairs(observed, context, unshown=Unshown(weight)).keeping(unshown_weight=weight)
+        return replace(fit, diagnostics=fit.diagnostics.replaced(unshown_weight=weight))

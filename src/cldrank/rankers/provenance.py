@@ -103,6 +103,7 @@ class FitRecord(Record, frozen=True):
     kept, loss                       of what was trained step by step: the step that was kept, and its loss
     held_loss, concordance           of the held-out queries at that step, judged by `held_target`
     constant                         features without any variation
+    unshown_weight                   of CLD-pair: what all unshown candidates of a query weigh, over those shown
     """
 
     status: str
@@ -118,6 +119,7 @@ class FitRecord(Record, frozen=True):
     concordance: Number | None = None
     held_target: str = ""
     constant: tuple[str, ...] = ()
+    unshown_weight: Number | None = None
     warnings: tuple[str, ...] = ()
 
     @property

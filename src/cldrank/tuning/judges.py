@@ -94,7 +94,7 @@ def split_clicks(
 def preference_agreement(scores: Floats, lists: Lists) -> tuple[Floats, Floats]:
     """Per list, the weight of the preferences that the scores agree with, and the weight of all preferences."""
     right, whole = np.zeros(len(lists)), np.zeros(len(lists))
-    for group in lists.pack(0.0):
+    for group in lists.pack():
         width = group.rows.shape[1]
         step = max(1, _BLOCK // width**2)
         for start in range(0, len(group.lists), step):

@@ -89,7 +89,7 @@ class Lists:
         entries = np.lexsort([order, segments.segment_of_rows(self.offsets)])
         return self._made_of(owner, new_lengths, entries, (self.pages / pieces)[owner].astype(np.float32))
 
-    def pack(self, draws: Callable[[int], float]) -> list[ListTable]:
+    def pack(self, draws: Callable[[int], float] = lambda _: 0.0) -> list[ListTable]:
         """The lists in groups of like size; each list draws so many of those not shown as `draws` says of its size."""
         lengths = np.diff(self.offsets)
         top = int(lengths.max(initial=1))

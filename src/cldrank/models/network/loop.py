@@ -59,7 +59,7 @@ class Trainer:
         self.device = table.device
         task.networks.to(self.device)
         self.groups = [BatchSource(packed, lists.unshown_rows, self.device) for packed in lists.pack(task.draws)]
-        self._held = [BatchSource(packed, held.unshown_rows, self.device) for packed in held.pack(lambda _: 0.0)]
+        self._held = [BatchSource(packed, held.unshown_rows, self.device) for packed in held.pack()]
         self.n_lists, self.n_held = len(lists), len(held)
         self.batch_queries = model.batch_queries or min(max(self.n_lists // 64, 8), 128)
         total = float(sum(task.sizes(batch).double().sum() for batch in self._in_turn(self.groups)))

@@ -137,10 +137,15 @@ class DeviceLoss:
             return torch.from_numpy(np.ascontiguousarray(values)).to(self._device, torch.float32)
 
         return _Group(
-            torch.from_numpy(rows).to(self._device, torch.int64),
-            *(tensor(values) for values in (inside, table.target[place] * inside, table.weight[place] * inside, shown)),
-            *(tensor(values[queries])[:, None, None] for values in (table.mixed, learned)),
-            *(tensor(values[place] * inside) for values in (clicks, mass)),
+            rows=torch.from_numpy(rows).to(self._device, torch.int64),
+            inside=tensor(inside),
+            target=tensor(table.target[place] * inside),
+            weight=tensor(table.weight[place] * inside),
+            shown=tensor(shown),
+            mixed=tensor(table.mixed[queries])[:, None, None],
+            learned=tensor(learned[queries])[:, None, None],
+            clicks=tensor(clicks[place] * inside),
+            mass=tensor(mass[place] * inside),
             preferring=int((prefers & shown).sum(axis=1).max()),
         )
 
