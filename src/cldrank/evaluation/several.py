@@ -94,7 +94,7 @@ class SeveralComparisons(MeasuredResult[PairComparison]):
 
     def document(self) -> Document:
         """Which to try first, all differences with their intervals, and what they rest on."""
-        from cldrank.evaluation.several_document import several_document
+        from cldrank.evaluation.result_documents import several_document
 
         return several_document(self)
 
