@@ -25,7 +25,6 @@ from cldrank.wording import count, listed
 
 _ROLES = (Role("query_id", required=True), Role("doc_id", required=True), Role("rating", required=True), Role("rater"))
 _QUEPID = {"query_id": "query", "doc_id": "docid", "rating": "rating"}
-_QRELS = 4  # words of a line: query, 0, document, grade
 
 
 @dataclass(frozen=True)
