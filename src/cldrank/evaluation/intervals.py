@@ -235,7 +235,8 @@ class ClickEstimator:
 
         weights = self.weights(measure, new, old)
         estimate, never_shown = value(self.log, self.relevance), self.never_shown & (weights != 0)
-        curve = float(np.hypot(self._curve_error(measure, new, old), self.doubt_error(weights)))
+        drawn = self._drawn_values(measure, new, old)
+        curve = float(np.hypot(np.std(drawn, ddof=1) if len(drawn) else 0.0, self.doubt_error(weights)))
         sampled = estimate.error(self.n_queries)
         fit = self._fit_error(lambda relevance: value(self.log, relevance))
         worst, best = (
@@ -293,11 +294,6 @@ class ClickEstimator:
     def doubt_error(self, weights: Floats) -> float:
         """How far a sum with some weights may be off, since a click changes what people examine below it."""
         return float(np.abs(weights * self.relevance) @ self.log.doubt)
-
-    def _curve_error(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None) -> float:
-        """The standard error that the curve brings."""
-        values = self._drawn_values(measure, new, old)
-        return float(np.std(values, ddof=1)) if len(values) else 0.0
 
     def _drawn_values(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None) -> Floats:
         """(draws,) a measure under each drawn curve; what ranks count in DCG does not depend on curves."""
