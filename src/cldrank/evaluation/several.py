@@ -98,12 +98,6 @@ class SeveralComparisons(MeasuredResult[PairComparison]):
 
         return several_document(self)
 
-    def to_html(self) -> str:
-        """One page that needs no other file."""
-        from cldrank.documents import render_html
-
-        return render_html(self.document())
-
 
 def several_by_labels(
     rankers: Mapping[str, Any],
