@@ -292,13 +292,13 @@ def test_options_of_the_other_way_of_judging_are_refused(world: SimulatedClicks)
 # -- ratings -------------------------------------------------------------------------------------------------------
 
 
-def rating_frame(world: SimulatedClicks, **columns: Any) -> pd.DataFrame:
+def rated(world: SimulatedClicks) -> ClickTable:
     ids = {"query_id": world.data.query_ids[world.data.row_queries], "doc_id": world.clicks.candidates.doc_ids}
-    return pd.DataFrame({**ids, "rating": world.relevance, **columns})
+    return world.clicks.rated(pd.DataFrame({**ids, "rating": world.relevance}))
 
 
 def test_ratings_shorten_intervals_and_their_agreement_comes_first(world: SimulatedClicks) -> None:
-    without, with_them = quick(world, world.bad), quick(world, world.bad, ratings=rating_frame(world))
+    without, with_them = quick(world, world.bad), quick(world, world.bad, clicks=rated(world))
     half = [each.first.interval.high - each.first.interval.low for each in (without, with_them)]
     assert half[1] < half[0]
     assert (without.ratings, without.as_dict()["ratings"]) == (None, None)
@@ -306,14 +306,10 @@ def test_ratings_shorten_intervals_and_their_agreement_comes_first(world: Simula
     assert machines["used"]
     page = with_them.to_html()
     assert page.index("Ratings beside clicks") < page.index("Estimates") < page.index("Never-shown results")
-    evaluated = cr.evaluate(
-        world.bad, world.data, "DCG@4", clicks=world.clicks, propensities=world.rho, ratings=rating_frame(world)
-    )
+    evaluated = cr.evaluate(world.bad, world.data, "DCG@4", clicks=rated(world), propensities=world.rho)
     assert evaluated.ratings == with_them.ratings
 
 
 def test_ratings_go_with_a_model_of_clicks(world: SimulatedClicks) -> None:
-    by_ips = quick(world, world.good, ratings=rating_frame(world), estimator="affine")
+    by_ips = quick(world, world.good, clicks=rated(world), estimator="affine")
     assert "no model" in by_ips.ratings.unused
-    with pytest.raises(UsageError, match="ratings"):
-        cr.compare(world.good, world.bad, world.data, ratings=rating_frame(world))

@@ -61,7 +61,6 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     seed: int = 0,
     empty: Empty | None = None,
     estimator: Estimator | None = None,
-    ratings: Any = None,
     name: str = "the ranker",
 ) -> Evaluation | ClickEvaluation:
     """Measure how well a model ranks the candidates of a dataset: against its labels or, given clicks, by these alone.
@@ -75,10 +74,9 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     empty       by labels: a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")
     estimator   by clicks: never-shown results count as a model predicts ("doubly-robust", the default), or as anything
                 from 0 to 1 ("affine")
-    ratings     beside clicks: a file or frame of ratings, see `load_ratings`, or what it returns; or give clicks that
-                are `rated`
 
-    Queries that the ranker was trained on are left out by clicks; by labels, that is up to you.
+    Queries that the ranker was trained on are left out by clicks; by labels, that is up to you. Clicks may be `rated`:
+    then ratings join in.
 
     >>> data = RankingDataset.from_arrays([[3], [2], [1], [1], [2]], [1, 1, 1, 2, 2], labels=[0, 1, 2, 0, 1])
     >>> evaluate(data.features[:, 0], data, ["nDCG@2", "AP"])["AP"]
@@ -86,10 +84,9 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     """
     model = _scores_in(model, dataset)
     if clicks is None or propensities is None:
-        _check_for_labels(clicks, propensities, [model], estimator=estimator, ratings=ratings)
+        _check_for_labels(clicks, propensities, [model], estimator=estimator)
         return evaluate_by_labels(model, dataset, measures, empty or "zero", confidence, seed, name)
     _check_for_clicks(empty)
-    clicks = clicks if ratings is None else clicks.rated(ratings)
     asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "models": [model]}
     judge = ClickJudge.of(dataset, clicks, propensities, **asked)
     return judge.evaluate(model, measures, name=name)
@@ -129,7 +126,6 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     estimator: Estimator | None = None,
     margin: float | None = None,
     trust_propensity: bool = False,
-    ratings: Any = None,
 ) -> RankerComparison | ClickComparison | SeveralComparisons:
     """Compare two models query by query, new minus old: by the labels of a dataset or, given clicks, by these alone.
 
@@ -152,10 +148,9 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     margin              the smallest difference that matters, in units of the first measure; 1% of old's by default
     trust_propensity    whether propensities without a known uncertainty count as known, rather than assumed; and are
                         used even where the log's own pages show others
-    ratings             beside clicks: a file or frame of ratings, see `load_ratings`, or what it returns; or give
-                        clicks that are `rated`
 
-    Queries that a ranker was trained on are left out by clicks; by labels, that is up to you.
+    Queries that a ranker was trained on are left out by clicks; by labels, that is up to you. Clicks may be `rated`:
+    then ratings join in.
 
     >>> data = RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
     >>> compare([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
@@ -166,14 +161,13 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     old = _scores_in(old, dataset)
     models = [*rankers.values(), old]
     if clicks is None or propensities is None:
-        by_clicks = {"estimator": estimator, "margin": margin, "trust_propensity": trust_propensity, "ratings": ratings}
+        by_clicks = {"estimator": estimator, "margin": margin, "trust_propensity": trust_propensity}
         _check_for_labels(clicks, propensities, models, **by_clicks)
         asked: Any = (dataset, measures, empty or "zero", confidence, seed)
         if several is not None:
             return several_by_labels(several, old, names[1], *asked)
         return compare_by_labels((models[0], old), names, *asked)
     _check_for_clicks(empty)
-    clicks = clicks if ratings is None else clicks.rated(ratings)
     curve = propensities.trusted() if trust_propensity else propensities
     asked = {"estimator": estimator, "confidence": confidence, "seed": seed, "models": models}
     judge = ClickJudge.of(dataset, clicks, curve, **asked)

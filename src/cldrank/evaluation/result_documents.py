@@ -33,7 +33,7 @@ _MADE_OF_IT = {  # what a verdict makes of how people behave after a click
 }
 _RATE = (
     "Ratings of these results, by people or a language model, would say more about what was never shown: give them "
-    "beside the clicks, with `--ratings FILE` or, in Python, `ratings=`."
+    "beside the clicks, with `--ratings FILE` or, in Python, `clicks.rated(FILE)`."
 )
 _INTERLEAVE = (
     "Pages for an interleaving test come from `cldrank serve NEW --against OLD` or `cldrank online interleave`."
