@@ -28,7 +28,6 @@ from cldrank.errors import CldrankError
 from cldrank.evaluation.decision_rule import decide
 from cldrank.evaluation.exposure import PRODUCTION, LoggedClicks, order_of
 from cldrank.evaluation.intervals import ClickEstimator
-from cldrank.evaluation.off_policy import Affine
 from cldrank.propensity import Propensities
 
 HELD_OUT = 0.3  # of the queries
@@ -77,7 +76,7 @@ def shown_alone(world: KnownWorld, rankers: tuple[str, ...]) -> KnownWorld:
 def checked(world: KnownWorld, logging: str, ranker: str, logs: int) -> dict[str, object]:
     """The plan for the true difference of a ranker from production, and the queries that its verdicts take."""
     endless = LoggedClicks(world.data, world.log(logging, ENDLESS, 0), CURVE)
-    estimator, new = ClickEstimator(endless, Affine()), order_of(world.scores[ranker], endless)
+    estimator, new = ClickEstimator(endless), order_of(world.scores[ranker], endless)
     old = order_of(PRODUCTION, endless)
     value = estimator.value(FIRST, old, relevance=world.relevance).value
     share = estimator.value(FIRST, new, old, world.relevance).value / value
@@ -109,7 +108,7 @@ def told(world: KnownWorld, logging: str, ranker: str, queries: int, logs: int, 
             continue
         known, searched = drawn.searched(clicks), clicks[clicks.query_impressions > 0]
         log = LoggedClicks(known.data, searched, curve)
-        estimator, old = ClickEstimator(log, Affine(), seed=seed), order_of(PRODUCTION, log)
+        estimator, old = ClickEstimator(log, seed=seed), order_of(PRODUCTION, log)
         margin = MARGIN * abs(estimator.value(FIRST, old).value)
         gain = estimator.estimate(FIRST, order_of(known.scores[ranker], log), old).interval
         right += decide(gain, margin) == ("better" if share > 0 else "worse")

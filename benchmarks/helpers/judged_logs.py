@@ -13,7 +13,6 @@ from cldrank.errors import CldrankError, CldrankWarning
 from cldrank.evaluation.decision_rule import decide
 from cldrank.evaluation.intervals import ClickEstimator
 from cldrank.evaluation.judge import ClickJudge
-from cldrank.evaluation.off_policy import Affine
 from cldrank.propensity import Propensities
 
 RATINGS = ("none", "all", "tenth", "people", "tops")
@@ -86,7 +85,7 @@ def _judged_pair(world: KnownWorld, judge: ClickJudge, pair: Pair, setting: Sett
     clicks = judge.clicks
     new, old = (world.given(name, setting.logging) for name in (pair.new, pair.old))
     result = judge.compare(new, old, [FIRST], trust_propensity=setting.propensities == "true")
-    knowing = ClickEstimator(clicks.log.with_curve(Propensities.power(1.0, DEPTH)), Affine())
+    knowing = ClickEstimator(clicks.log.with_curve(Propensities.power(1.0, DEPTH)))
     own, difference = world.true_difference(knowing, pair, FIRST, setting.logging), result.first.difference
     interval = difference.interval
     ends = interval.estimate, interval.low, interval.high, difference.lowest.low, difference.highest.high

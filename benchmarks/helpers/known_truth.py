@@ -30,7 +30,6 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.exposure import PRODUCTION, LoggedClicks, order_of
 from cldrank.evaluation.intervals import ClickEstimator
-from cldrank.evaluation.off_policy import Affine
 from cldrank.propensity import AffineClicks, AllPairs, Pivot, Propensities, TrustBias
 from cldrank.propensity.segment_propensities import Curve
 
@@ -216,7 +215,7 @@ class KnownWorld:
     def truth(self, logging: str) -> dict[str, dict[str, float]]:
         """The true difference of each pair by measure: what an endless log would say that knows each relevance."""
         clicks = replace(self, behaviour="position-based").log(logging, _ENDLESS, 0)  # whose pages are all that counts
-        known = ClickEstimator(LoggedClicks(self.data, clicks, Propensities.power(ETA, DEPTH)), Affine())
+        known = ClickEstimator(LoggedClicks(self.data, clicks, Propensities.power(ETA, DEPTH)))
         return {pair.name: {str(FIRST): self.true_difference(known, pair, FIRST, logging).value} for pair in PAIRS}
 
     def true_difference(self, known: ClickEstimator, pair: Pair, measure: ClickMeasure, logging: str) -> Any:

@@ -17,7 +17,7 @@ from cldrank.errors import UsageError
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.exposure import LoggedClicks, ScoreOrder, order_of
 from cldrank.evaluation.intervals import ClickEstimator
-from cldrank.evaluation.off_policy import Affine
+from cldrank.evaluation.off_policy import off_policy_relevance
 
 
 def planned(clicks: cr.ClickTable, plan: float = 0.05) -> Any:
@@ -28,14 +28,14 @@ def test_the_error_is_that_of_all_orders_of_what_was_shown() -> None:
     shown = simulated(queries=8, sessions=800, depth=3)
     plan = planned(shown.clicks)
     log = LoggedClicks(shown.data, shown.clicks, shown.rho)
-    relevance, share = Affine().relevance(log, None), log.pages / log.pages.sum()
+    relevance, share = off_policy_relevance(log), log.pages / log.pages.sum()
     discounts = 1 / np.log2(np.arange(3.0) + 2)
     variance = 0.0
     for query in range(8):
         own = relevance[(log.queries == query) & log.seen]
         values = [discounts @ own[list(order)] for order in itertools.permutations(range(3))]
         variance += share[query] ** 2 * np.var(values)
-    production = ClickEstimator(log, Affine()).value(ClickMeasure("DCG", 3), order_of("production", log)).value
+    production = ClickEstimator(log).value(ClickMeasure("DCG", 3), order_of("production", log)).value
     assert plan.production == pytest.approx(production)
     assert plan.queries_error == pytest.approx(np.sqrt(variance) / production)
 
@@ -43,7 +43,7 @@ def test_the_error_is_that_of_all_orders_of_what_was_shown() -> None:
 def test_a_verdict_on_an_order_at_random_has_about_the_error_of_the_plan() -> None:
     swapped = simulated(queries=400, sessions=8000, policy=NeighbourSwaps(0.2))
     plan, log = planned(swapped.clicks), LoggedClicks(swapped.data, swapped.clicks, swapped.rho)
-    estimator, random = ClickEstimator(log, Affine()), np.random.default_rng(0)
+    estimator, random = ClickEstimator(log), np.random.default_rng(0)
     orders = [ScoreOrder.of("any", random.random(log.data.n_rows), log).among_seen(log) for _ in range(50)]
     by_chance = np.std([estimator.value(ClickMeasure("DCG", 4), order).value for order in orders])
     assert plan.queries_error == pytest.approx(by_chance / plan.production, rel=0.3)

@@ -194,18 +194,6 @@ def test_a_bound_by_itself(propensity: Run, logs: Logs) -> None:
     assert cr.Propensities.load("rho.json").bound
 
 
-def test_all_that_apply_and_why_the_others_do_not(propensity: Run, logs: Logs) -> None:
-    call = ("estimate", logs.swaps, "--method", "all", "--depth", "3")
-    result = propensity(*call, "--plot", "curves.svg", "--json").json
-    assert list(result["estimates"]) == [
-        "all-pairs", "pivot", "adjacent-chain", "envelope", "trust-bias", "click-through",
-    ]  # fmt: skip
-    assert {"randomised", "regression-em", "dual-learning"} <= set(result["refusals"])
-    one = propensity("estimate", logs.swaps, "--method", "pivot", "--depth", "3", "--json").json
-    assert result["estimates"]["pivot"]["positions"] == one["positions"]
-    assert Path("curves.svg").read_text().count(", position ") == 6 * 3
-
-
 def test_what_was_written_is_shown(run: Run, propensity: Run, logs: Logs) -> None:
     written = propensity("estimate", logs.swaps, "-o", "rho.json", "--json").json
     Propensities.power(1, 4).save("truth.json")

@@ -53,7 +53,7 @@ def test_judgements_are_those_of_the_library(run: Run, folder: Path, rated: pd.D
     data = cr.load(folder / "train.parquet")
     ratings = cr.load_ratings(rated, data, columns={"rating": "grade"}, people=("anna",))
     clicks = cr.ClickTable.read(folder / "cells.parquet", data)
-    expected = cr.judge_documents(clicks, cr.Propensities.power(1, 5), ratings=ratings)
+    expected = cr.judge_documents(clicks.rated(ratings), cr.Propensities.power(1, 5))
     assert pd.read_parquet(folder / "out.parquet").relevance.to_numpy() == pytest.approx(
         expected.relevance, nan_ok=True
     )

@@ -40,9 +40,9 @@ def curves(names: tuple[str, ...] = ("one", EVIL)) -> Figure:
     return Figure(EVIL, series, Axis.of_labels("abcde"), Axis.around([0.05, 0.45]))
 
 
-def bars() -> Figure:
+def rates() -> Figure:
     points = (Point(0, 0.4, note=EVIL), Point(1, 0.2))
-    return Figure(EVIL, (Series(EVIL, points),), Axis.of_labels((EVIL, "b")), Axis.from_zero(0.4), "bars", about=EVIL)
+    return Figure(EVIL, (Series(EVIL, points),), Axis.of_labels((EVIL, "b")), Axis.from_zero(0.4), "dots", about=EVIL)
 
 
 def every_block() -> list[Block]:
@@ -55,7 +55,7 @@ def every_block() -> list[Block]:
         Paragraph([EVIL], quiet=True),
         Notice("note", EVIL, EVIL, EVIL),
         Notice("ok", "fine"),
-        bars(),
+        rates(),
         Table(("a", "b"), [("1", EVIL)], title=EVIL, about=EVIL),
         table,
         Facts({"command": [Mono(EVIL), EVIL], "unknown": []}),

@@ -31,17 +31,6 @@ def test_values_stand_where_they_belong() -> None:
     assert heights == pytest.approx([ticks[40.0], ticks[20.0]], abs=0.11)
 
 
-@pytest.mark.parametrize("top", [0.0, 1.0])
-def test_bars_reach_from_the_ground_to_their_value(top: float) -> None:
-    axis = Axis.from_zero(top)
-    figure = Figure("t", (Series("s", (Point(0, top), Point(1, top / 3))),), Axis.of_labels("ab"), axis, "bars")
-    chart = draw(figure)
-    Checked(chart)
-    assert 3 <= chart.count('class="grid"') <= 8
-    bars = [float(h) for h in re.findall(r'class="mark bar"[^>]* height="([\d.]+)"', chart)]
-    assert bars[1] == pytest.approx(bars[0] / 3, abs=0.1)
-
-
 class TestCurves:
     def figure(self) -> Figure:
         chosen = looks(["one", EVIL])

@@ -23,7 +23,6 @@ from cldrank.evaluation.experiment_planning import (
 )
 from cldrank.evaluation.exposure import LoggedClicks, LoggedOrder, ScoreOrder
 from cldrank.evaluation.intervals import ClickEstimate, ClickEstimator, Errors
-from cldrank.evaluation.off_policy import DoublyRobust
 from cldrank.measures import Interval
 from cldrank.measures.confidence_sequences import every_look_quantile
 
@@ -234,7 +233,7 @@ def test_pages_that_vary_are_planned_as_they_usually_are() -> None:
     for policy in (TopK(), NeighbourSwaps(1.0)):
         cells = Simulation(data, scores, PositionBased(1.0, 0.1), policy, depth=3, relevant_from=1).draw(1e6, seed=1)
         log = LoggedClicks(data, cells, Propensities.power(1.0, 3))
-        clicks = ClickEstimator(log, DoublyRobust(), known_model(np.where(labels == 1, 1.0, 0.1)))
+        clicks = ClickEstimator(log, known_model(np.where(labels == 1, 1.0, 0.1)))
         orders = ScoreOrder.of("new", better, log), LoggedOrder(log)
         plans.append(settled(clicks, *orders, a_pair(clicks, *orders), decision="cannot tell"))
     for name in ("A/B test", "interleaving test"):

@@ -28,7 +28,6 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.exposure import LoggedClicks, order_of
 from cldrank.evaluation.intervals import ClickEstimator
-from cldrank.evaluation.off_policy import Affine, DoublyRobust
 from cldrank.propensity import Propensities
 
 # -- values ------------------------------------------------------------------------------------------------------
@@ -46,7 +45,7 @@ def test_values_and_errors_are_those_of_loops_over_pages(
     def value(some: TinyLog) -> float:
         return plain(some, measure, ranking, relevance_of(some, *parts(curve)), curve)
 
-    found = ClickEstimator(log, Affine()).value(measure, order(log, tiny, ranking))
+    found = ClickEstimator(log).value(measure, order(log, tiny, ranking))
     assert found.value == pytest.approx(value(tiny))
     assert found.error(5) == pytest.approx(jackknife_error(tiny, value))
 
@@ -57,9 +56,8 @@ def test_production_is_expected_to_have_the_clicks_it_had(seed: int, eta: float,
     tiny = TinyLog.drawn(seed, queries=3, pages=15, ragged=ragged)
     log = tiny.log(TRUST if trust else Propensities.power(eta, 3))
     observed = sum(len(page.clicked) for page in tiny.pages) / len(tiny.pages)
-    model = model_of(np.random.default_rng(seed).random(15))
-    for estimator in (Affine(), DoublyRobust()):
-        found = ClickEstimator(log, estimator, model).value(ClickMeasure("Clicks", 3), order_of("production", log))
+    for model in (None, model_of(np.random.default_rng(seed).random(15))):
+        found = ClickEstimator(log, model).value(ClickMeasure("Clicks", 3), order_of("production", log))
         assert found.value == pytest.approx(observed)
 
 
@@ -78,7 +76,7 @@ def test_the_order_of_rows_and_queries_does_not_matter(seed: int) -> None:
     for measure in MEASURES:
         for one, other in ((scores, scores[rows]), ("production", "production")):
             values = [
-                ClickEstimator(some, Affine()).estimate(measure, order_of(by, some)).interval
+                ClickEstimator(some).estimate(measure, order_of(by, some)).interval
                 for some, by in ((log, one), (moved, other))
             ]
             assert [values[0].estimate, values[0].low, values[0].high] == pytest.approx(
@@ -90,7 +88,7 @@ def test_the_order_of_rows_and_queries_does_not_matter(seed: int) -> None:
 
 
 def test_intervals_are_those_of_student() -> None:
-    found = ClickEstimator(TinyLog.drawn(seed=14).log(RHO), Affine(), confidence=0.8).interval(0.3, 0.1)
+    found = ClickEstimator(TinyLog.drawn(seed=14).log(RHO), confidence=0.8).interval(0.3, 0.1)
     low, high = t.interval(0.8, df=4, loc=0.3, scale=0.1)
     assert (found.low, found.high, found.confidence, found.n) == pytest.approx((low, high, 0.8, 5))
 
@@ -113,15 +111,12 @@ def test_bounds_are_the_extremes_over_all_the_unseen_may_be(measure: ClickMeasur
     values = [
         plain(tiny, measure, reverse, some) - plain(tiny, measure, old, some) for some in assignments(tiny, known)
     ]
-    model = model_of(np.full(25, 0.3))
-    for estimator in (Affine(), DoublyRobust()):
-        found = ClickEstimator(log, estimator, model).estimate(
-            measure, order(log, tiny, reverse), order(log, tiny, old)
-        )
-        assert found.lowest.estimate == pytest.approx(min(values)), estimator
-        assert found.highest.estimate == pytest.approx(max(values)), estimator
+    for model in (None, model_of(np.full(25, 0.3))):
+        found = ClickEstimator(log, model).estimate(measure, order(log, tiny, reverse), order(log, tiny, old))
+        assert found.lowest.estimate == pytest.approx(min(values)), model
+        assert found.highest.estimate == pytest.approx(max(values)), model
         assert found.lowest.low <= found.interval.low <= found.interval.high <= found.highest.high
-        if not estimator.uses_model and min(values) < max(values):
+        if model is None and min(values) < max(values):
             assert (found.interval.low, found.interval.high) == (found.lowest.low, found.highest.high)
 
 
@@ -136,7 +131,7 @@ def test_the_model_adds_the_errors_of_its_fit_and_of_what_was_never_shown() -> N
     tiny = TinyLog.drawn(seed=19)
     log = tiny.log(RHO)
     groups = np.random.default_rng(1).random((5, 25))
-    clicks = ClickEstimator(log, DoublyRobust(), model_of(groups.mean(axis=0), groups, spread=0.2))
+    clicks = ClickEstimator(log, model_of(groups.mean(axis=0), groups, spread=0.2))
     ours = order(log, tiny, reverse)
     found = clicks.estimate(MEASURES[0], ours)
     values = []
@@ -166,8 +161,7 @@ def test_an_estimated_curve_adds_its_own_error(measure: ClickMeasure) -> None:
     curve = Propensities(np.array([1, 0.5, 0.3]), method="Pivot", replicates=replicates)
     certain = replace(curve, replicates=None)
     found, usual = (
-        ClickEstimator(log, Affine()).estimate(measure, order(log, tiny, reverse))
-        for log in (tiny.log(curve), tiny.log(certain))
+        ClickEstimator(log).estimate(measure, order(log, tiny, reverse)) for log in (tiny.log(curve), tiny.log(certain))
     )
 
     def value(rho: list[float]) -> float:

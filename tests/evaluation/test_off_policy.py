@@ -8,15 +8,8 @@ from tiny_logs import TinyLog, relevance_of
 
 import cldrank as cr
 from cldrank.clicks.table import ClickTable
-from cldrank.errors import UsageError
-from cldrank.evaluation.exposure import LoggedClicks, example_log
-from cldrank.evaluation.off_policy import (
-    ESTIMATORS,
-    Affine,
-    DoublyRobust,
-    OffPolicy,
-    off_policy,
-)
+from cldrank.evaluation.exposure import LoggedClicks
+from cldrank.evaluation.off_policy import off_policy_relevance
 from cldrank.propensity import AffineClicks, Propensities
 
 RHO = Propensities.power(1, 3)
@@ -31,14 +24,16 @@ def guesses(tiny: TinyLog) -> Floats:
 # -- formulas ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [Affine, DoublyRobust])
-def test_what_positions_bring_anyway_is_subtracted(kind: type[OffPolicy]) -> None:
-    tiny = TinyLog.drawn(seed=6)
-    log, model = tiny.log(TRUST), guesses(tiny)
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("with_model", [False, True])
+def test_what_positions_bring_anyway_is_subtracted(with_model: bool, ragged: bool) -> None:
+    tiny = TinyLog.drawn(seed=6, ragged=ragged)
+    log, model = tiny.log(TRUST), guesses(tiny) if with_model else None
     expected = tiny.array(relevance_of(tiny, TRUST.slope.tolist(), TRUST.base.tolist()))
-    found = kind().relevance(log, model)
+    found = off_policy_relevance(log, model)
     assert found[log.seen] == pytest.approx(expected[log.seen])
-    assert found[~log.seen] == pytest.approx(model[~log.seen] if kind is DoublyRobust else 0.0)
+    assert found[~log.seen] == pytest.approx(0.0 if model is None else model[~log.seen])
+    assert (~log.seen).any()
 
 
 # -- what is known of them ---------------------------------------------------------------------------------------
@@ -62,12 +57,11 @@ def expected_log(curve: Propensities | AffineClicks, slope: Floats, base: Floats
 def test_expected_clicks_give_relevance_exactly() -> None:
     relevance = np.array([0.9, 0.25, 0.0])
     rho = np.array([1.0, 0.5, 0.2])
-    log = expected_log(Propensities(rho), rho, np.zeros(3), relevance)
-    for name in ("ips", "affine", "doubly-robust"):
-        assert off_policy(name).relevance(log, np.full(3, 0.4)) == pytest.approx(relevance), name
-    log = expected_log(TRUST, TRUST.slope, TRUST.base, relevance)
-    for kind in (Affine, DoublyRobust):
-        assert kind().relevance(log, np.full(3, 0.4)) == pytest.approx(relevance)
+    by_examination = expected_log(Propensities(rho), rho, np.zeros(3), relevance)
+    with_trust = expected_log(TRUST, TRUST.slope, TRUST.base, relevance)
+    for log in (by_examination, with_trust):
+        for model in (None, np.full(3, 0.4)):
+            assert off_policy_relevance(log, model) == pytest.approx(relevance)
 
 
 REPEATED = 4000
@@ -103,10 +97,10 @@ def test_with_display_probabilities_there_is_no_bias_even_for_what_was_not_shown
     log = policy_log(0, DISPLAY)
     assert 0.02 < (~log.seen).mean() < 0.2
     wrong = np.full(3 * REPEATED, 0.9)
-    for found in (Affine().relevance(log, None), DoublyRobust().relevance(log, wrong)):
+    for found in (off_policy_relevance(log), off_policy_relevance(log, wrong)):
         off, error = bias(found)
         assert np.abs(off / error).max() < 4
-    off, error = bias(DoublyRobust().relevance(LoggedClicks(log.data, log.clicks.with_display(None), log.curve), wrong))
+    off, error = bias(off_policy_relevance(LoggedClicks(log.data, log.clicks.with_display(None), log.curve), wrong))
     assert off[2] > 8 * error[2]  # without them, what was not shown is what the wrong model says
 
 
@@ -115,47 +109,7 @@ def test_doubly_robust_needs_only_one_of_model_and_display_probabilities() -> No
     mistaken = policy_log(1, np.array([[0.4, 0.6], [0.6, 0.3], [0.0, 0.7]]))
     right, wrong = np.tile(TRUTH, REPEATED), np.full(3 * REPEATED, 0.9)
     for good, model in ((log, wrong), (mistaken, right)):
-        off, error = bias(DoublyRobust().relevance(good, model))
+        off, error = bias(off_policy_relevance(good, model))
         assert np.abs(off / error).max() < 4
-    off, error = bias(DoublyRobust().relevance(mistaken, wrong))
+    off, error = bias(off_policy_relevance(mistaken, wrong))
     assert np.abs(off / error).max() > 8
-
-
-# -- contracts ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-class TestContract:
-    def test_relevance_is_a_number_for_every_candidate(self, name: str) -> None:
-        tiny = TinyLog.drawn(seed=8, ragged=True)
-        log, model = tiny.log(RHO), guesses(tiny)
-        found = off_policy(name).relevance(log, model)
-        assert found.shape == (len(tiny.candidates),)
-        assert np.isfinite(found).all()
-        assert (found >= 0).all()
-        unseen = model if off_policy(name).uses_model else np.zeros(len(model))
-        assert found[~log.seen] == pytest.approx(unseen[~log.seen])
-        assert (~log.seen).any()
-
-    def test_a_model_is_asked_for_where_it_is_used(self, name: str) -> None:
-        estimator = off_policy(name)
-        if estimator.uses_model:
-            with pytest.raises(UsageError, match=f"{estimator.label} needs a model of relevance"):
-                estimator.relevance(example_log(), None)
-        else:
-            both = (estimator.relevance(example_log(), model) for model in (None, np.full(3, 0.5)))
-            assert next(both).tolist() == next(both).tolist()
-
-    def test_trust_is_understood_or_refused(self, name: str) -> None:
-        tiny = TinyLog.drawn(seed=6)
-        if name == "ips":
-            with pytest.raises(UsageError, match="affine"):
-                off_policy(name).relevance(tiny.log(TRUST), None)
-        else:
-            assert np.isfinite(off_policy(name).relevance(tiny.log(TRUST), guesses(tiny))).all()
-
-
-@pytest.mark.parametrize("name", ["iqs", ["ips"]])
-def test_unknown_names(name: Any) -> None:
-    with pytest.raises(UsageError, match="no estimator .*ips"):
-        off_policy(name)

@@ -17,7 +17,6 @@ from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.exposure import LoggedClicks, order_of
 from cldrank.evaluation.intervals import ClickEstimator
-from cldrank.evaluation.off_policy import off_policy
 from cldrank.evaluation.sensitivity import _permuted, _tilted
 from cldrank.propensity import Propensities, SegmentPropensities
 
@@ -45,7 +44,7 @@ def relevance() -> dict[Any, float]:
 def test_pages_and_exposure() -> None:
     pages = [sum(page.query == query for log in LOGS.values() for page in log.pages) for query in range(5)]
     assert LOG.pages.tolist() == pages
-    affine = ClickEstimator(LOG, off_policy("affine"))
+    affine = ClickEstimator(LOG)
     np.testing.assert_allclose(affine.relevance, LOGS["phone"].array(relevance()))
 
 
@@ -54,7 +53,7 @@ def test_pages_and_exposure() -> None:
 def test_measures_are_means_over_the_pages_of_all_surfaces(ranking: Ranking | None, k: int) -> None:
     true, counts = relevance(), {name: len(log.pages) for name, log in LOGS.items()}
     order = order_of("production" if ranking is None else np.array(LOGS["phone"].scores(ranking)), LOG)
-    clicks = ClickEstimator(LOG, off_policy("affine"))
+    clicks = ClickEstimator(LOG)
     of_dcg = {name: dcg(log, ranking, true, k) for name, log in LOGS.items()}
     of_clicks = {name: expected_clicks(log, ranking, true, RHO[name], [0.0] * 4, k) for name, log in LOGS.items()}
     for measure, values in (("DCG", of_dcg), ("Clicks", of_clicks)):

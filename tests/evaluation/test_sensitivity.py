@@ -12,7 +12,7 @@ from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.decision_rule import decide
 from cldrank.evaluation.exposure import LoggedClicks, order_of
 from cldrank.evaluation.intervals import ClickEstimator
-from cldrank.evaluation.off_policy import Affine, DoublyRobust
+from cldrank.evaluation.off_policy import off_policy_relevance
 from cldrank.evaluation.sensitivity import check_curves, check_permuted
 from cldrank.propensity import AffineClicks, Propensities
 
@@ -27,7 +27,7 @@ def world() -> SimulatedClicks:
 
 
 def given(log: LoggedClicks, scores: Any) -> tuple[ClickEstimator, ClickMeasure, Any, Any, float]:
-    return ClickEstimator(log, Affine()), DCG, order_of(scores, log), order_of("production", log), 0.01
+    return ClickEstimator(log), DCG, order_of(scores, log), order_of("production", log), 0.01
 
 
 # -- curves ------------------------------------------------------------------------------------------------------
@@ -55,10 +55,10 @@ def test_curves_that_are_tried_count_as_certain_and_have_models_of_their_own(wor
     estimated = Propensities(world.rho.values, method="Pivot", replicates=replicates)
     log = world.log.with_curve(estimated)
     new, old = order_of(world.good, log), order_of("production", log)
-    clicks = ClickEstimator(log, DoublyRobust()).learned()
+    clicks = ClickEstimator(log).learned()
     assert clicks.estimate(DCG, new, old).errors.propensities > 0
     steeper = log.with_curve(Propensities(world.rho.values * np.arange(1, 5) ** -0.5, method="steeper"))
-    alone = ClickEstimator(steeper, DoublyRobust()).learned(folds=2)
+    alone = ClickEstimator(steeper).learned(folds=2)
     expected = alone.estimate(DCG, new, order_of("production", steeper))
     assert expected.errors.propensities == 0
     assert check_curves(clicks, DCG, new, old, 0.01)[0].gain == expected.interval
@@ -111,7 +111,7 @@ def test_the_mean_over_permutations_is_that_of_all() -> None:
     for curve in (RHO, TRUST):
         log, random = tiny.log(curve), np.random.default_rng(0)
         gained = np.where(log.seen, random.normal(size=log.data.n_rows), 0.0)
-        dealt = [gained @ Affine().relevance(sensitivity._permuted(log, random), None) for _ in range(1000)]
+        dealt = [gained @ off_policy_relevance(sensitivity._permuted(log, random)) for _ in range(1000)]
         error = np.std(dealt) / np.sqrt(len(dealt))
         assert sensitivity._expected_gain(log, gained).value == pytest.approx(np.mean(dealt), abs=4 * error)
 

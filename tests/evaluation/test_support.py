@@ -13,7 +13,6 @@ from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.click_results import Support
 from cldrank.evaluation.exposure import order_of
 from cldrank.evaluation.intervals import ClickEstimator
-from cldrank.evaluation.off_policy import Affine, DoublyRobust, OffPolicy
 from cldrank.evaluation.relevance_model import HiddenCheck, RelevanceModel
 from cldrank.evaluation.support import look_at_never_shown, look_at_support
 from cldrank.propensity import Propensities
@@ -25,7 +24,7 @@ DCG = ClickMeasure("DCG", 3)
 def support(tiny: TinyLog, ranking: Ranking | None, k: int = 3) -> Support:
     log = tiny.log(RHO)
     new = order_of("production" if ranking is None else tiny.scores(ranking), log)
-    return look_at_support(ClickEstimator(log, Affine()), ClickMeasure("DCG", k), new, order_of("production", log))
+    return look_at_support(ClickEstimator(log), ClickMeasure("DCG", k), new, order_of("production", log))
 
 
 def impression_weights(tiny: TinyLog, ranking: Ranking, k: int) -> list[float]:
@@ -99,7 +98,7 @@ def lifted(old: Ranking | None) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("old", [None, forward])
 def test_the_lifted_are_counted(old: Ranking | None) -> None:
     theirs = PRODUCTION if old is None else order_of(TINY.scores(old), LOG)
-    found = look_at_never_shown(ClickEstimator(LOG, DoublyRobust(), MODEL), DCG, NEW, theirs)
+    found = look_at_never_shown(ClickEstimator(LOG, MODEL), DCG, NEW, theirs)
     expected = lifted(old)
     assert found.results == len(expected) > 5
     on_pages = sum(page.query == query for page in TINY.pages for query, _ in expected)
@@ -107,7 +106,7 @@ def test_the_lifted_are_counted(old: Ranking | None) -> None:
 
 
 def test_what_both_orders_show_alike_is_not_lifted() -> None:
-    clicks = ClickEstimator(LOG, DoublyRobust(), MODEL)
+    clicks = ClickEstimator(LOG, MODEL)
     found = look_at_never_shown(clicks, DCG, NEW, order_of(TINY.scores(reverse), LOG))
     assert (found.results, found.per_page, found.break_even, found.model) == (0, 0, None, None)
     alone: Any = look_at_never_shown(clicks, DCG, NEW, None)
@@ -118,12 +117,10 @@ def test_what_both_orders_show_alike_is_not_lifted() -> None:
     assert (production.results, production.break_even) == (0, None)
 
 
-@pytest.mark.parametrize("estimator", [Affine(), DoublyRobust()])
+@pytest.mark.parametrize("model", [None, MODEL])
 @pytest.mark.parametrize(("kind", "cutoff"), [("DCG", 3), ("DCG", 2), ("Clicks", 3)])
-def test_break_even_is_where_the_difference_is_zero(estimator: OffPolicy, kind: str, cutoff: int) -> None:
-    found: Any = look_at_never_shown(
-        ClickEstimator(LOG, estimator, MODEL), ClickMeasure(kind, cutoff), NEW, PRODUCTION
-    ).break_even
+def test_break_even_is_where_the_difference_is_zero(model: Any, kind: str, cutoff: int) -> None:
+    found: Any = look_at_never_shown(ClickEstimator(LOG, model), ClickMeasure(kind, cutoff), NEW, PRODUCTION).break_even
     known = relevance_of(TINY, RHO.values.tolist(), [0] * 3)
 
     def difference(level: float) -> float:
@@ -139,7 +136,7 @@ def test_break_even_is_where_the_difference_is_zero(estimator: OffPolicy, kind: 
 
 
 def test_break_even_has_the_error_of_what_is_known() -> None:
-    clicks = ClickEstimator(LOG, Affine())
+    clicks = ClickEstimator(LOG)
     found: Any = look_at_never_shown(clicks, DCG, NEW, PRODUCTION).break_even
     ones = {one: float(one not in TINY.seen) for one in TINY.candidates}
     total = dcg(TINY, reverse, ones, 3)
@@ -148,7 +145,7 @@ def test_break_even_has_the_error_of_what_is_known() -> None:
 
 
 def test_the_model_speaks_of_the_lifted_by_weight() -> None:
-    clicks = ClickEstimator(LOG, DoublyRobust(), MODEL)
+    clicks = ClickEstimator(LOG, MODEL)
     found: Any = look_at_never_shown(clicks, DCG, NEW, PRODUCTION)
     place = {one: at for at, one in enumerate(TINY.candidates)}
     pages = [sum(page.query == query for page in TINY.pages) for query in range(12)]
@@ -175,8 +172,8 @@ def test_the_model_speaks_of_the_lifted_by_weight() -> None:
 
 
 def test_the_check_of_the_model_is_told() -> None:
-    clicks = ClickEstimator(LOG, DoublyRobust(), MODEL)
+    clicks = ClickEstimator(LOG, MODEL)
     told = look_at_never_shown(clicks, DCG, NEW, PRODUCTION)
     assert (told.hidden_predicted, told.hidden_observed) == (0.2, clicks.interval(0.3, 0.02))
-    blind = look_at_never_shown(ClickEstimator(LOG, DoublyRobust(), replace(MODEL, hidden=None)), DCG, NEW, PRODUCTION)
+    blind = look_at_never_shown(ClickEstimator(LOG, replace(MODEL, hidden=None)), DCG, NEW, PRODUCTION)
     assert (blind.hidden_predicted, blind.hidden_observed) == (None, None)

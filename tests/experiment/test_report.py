@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import json
 import math
@@ -18,7 +16,7 @@ from result_rows import row, table
 
 from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.experiment.report import figures, save_report, sections, tables
-from cldrank.experiment.results import load_results, save_results, summary
+from cldrank.experiment.results import save_results, summary
 
 EVIL = "</script><script>alert('x')</script>&\"' {}$\\_%|`#~^"
 METHODS = ("Naive", "IPS", "CLD", "Oracle")
@@ -157,19 +155,8 @@ def test_markdown_has_its_pictures_beside_it(folder: Path, evil: Path, tmp_path:
             assert root.tag == "{http://www.w3.org/2000/svg}svg"
 
 
-def test_csv_is_the_summary(folder: Path, tmp_path: Path) -> None:
-    (path,) = save_report(folder, tmp_path / "out.csv", "csv")
-    lines = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
-    cells = summary(load_results(folder))
-    assert len(lines) == len(cells)
-    assert [(line["method"], float(line["mean"])) for line in lines] == [(cell.method, cell.mean) for cell in cells]
-    single = saved(results("mine", [{}], seeds=1), tmp_path / "single")
-    text = save_report(single, tmp_path / "single.csv", "csv")[0].read_text(encoding="utf-8")
-    assert "nan" not in text.lower()
-
-
 def test_wrong_calls(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="html, md, csv, not 'pdf'"):
+    with pytest.raises(UsageError, match="html, md, not 'pdf'"):
         save_report(folder, tmp_path, "pdf")
     with pytest.raises(DataError, match="there are no results here"):
         save_report(tmp_path, tmp_path / "out.html")

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 import cldrank as cr
 from cldrank.evaluation.exposure import LoggedClicks
 from cldrank.evaluation.intervals import ClickEstimator
-from cldrank.evaluation.off_policy import Affine
 
 Floats = NDArray[np.float64]
 
@@ -56,7 +55,7 @@ class KnownWorld:
         return LoggedClicks(data, table, self.curve)
 
     def estimator(self, random: np.random.Generator | None = None) -> ClickEstimator:
-        return ClickEstimator(self.log(random), Affine())
+        return ClickEstimator(self.log(random))
 
     def only(self, queries: NDArray[np.int64], pages: int) -> KnownWorld:
         """Some queries of it, with fewer pages."""

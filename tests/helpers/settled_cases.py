@@ -15,7 +15,6 @@ from cldrank.evaluation.decision_rule import ClickVerdict, decide
 from cldrank.evaluation.experiment_planning import ways_to_settle
 from cldrank.evaluation.exposure import LoggedClicks, LoggedOrder, RankOrder, ScoreOrder
 from cldrank.evaluation.intervals import ClickEstimate, ClickEstimator, Errors, MeasuredPair
-from cldrank.evaluation.off_policy import DoublyRobust
 from cldrank.evaluation.relevance_model import HiddenCheck, RelevanceModel
 
 Z = float(ndtri(0.95))
@@ -81,5 +80,5 @@ def unseen_world() -> tuple[KnownWorld, ClickEstimator, ScoreOrder, LoggedOrder]
     world = KnownWorld.draw(queries=100, candidates=5, seed=7)
     log, relevance = world.log(), world.relevance.ravel()
     model = known_model(relevance)
-    clicks = ClickEstimator(log, DoublyRobust(), model)
+    clicks = ClickEstimator(log, model)
     return world, clicks, *orders_of(world, log)

@@ -212,7 +212,7 @@ def test_ratings_that_agree_with_clicks_are_better_priors() -> None:
     clicks = one_ranker(relevance, 8, curve)
     machine = relevance + np.random.default_rng(2).normal(0, 0.2, 1000)
     nobody = np.full(1000, np.nan)
-    without, beside = (judge_documents(clicks, curve, ratings=each) for each in (None, Ratings(nobody, machine)))
+    without, beside = (judge_documents(each, curve) for each in (clicks, clicks.rated(Ratings(nobody, machine))))
     errors = [np.sqrt(np.mean((judged.relevance - relevance) ** 2)) for judged in (without, beside)]
     assert errors[1] < 0.9 * errors[0]
     assert np.mean((beside.low <= relevance) & (relevance <= beside.high)) > 0.85

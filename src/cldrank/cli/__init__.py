@@ -12,24 +12,11 @@ from typing import TextIO
 import click
 
 from cldrank._version import __version__
-from cldrank.cli import (
-    clicks,
-    compare,
-    data,
-    demo,
-    distil,
-    experiment,
-    export,
-    judgements,
-    online,
-    pipeline,
-    propensity,
-    score,
-    show,
-    simulate,
-    train,
-    tune,
-)
+
+from cldrank.cli import (  # isort: skip
+    clicks, compare, data, demo, distil, experiment, export, judgements, online, pipeline, propensity, score, show,
+    simulate, train, tune,
+)  # fmt: skip
 from cldrank.cli.commands import Option, ShellCommand, ShellGroup
 from cldrank.cli.option_names import as_options
 from cldrank.cli.output import print_error, print_warning

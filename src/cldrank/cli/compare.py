@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -44,9 +44,9 @@ class Judging(options.Sources, options.JsonOutput):
         "", "Leave out queries without a relevant document instead of counting 0; by labels only.", False
     )
     seed: int = option("INTEGER", "The same seed gives the same result.", 0, min=0)
-    estimator: str | None = _by_clicks(
-        "NAME",
-        "How clicks become relevance: ips, affine or doubly-robust. [default: doubly-robust]",
+    estimator: Literal["doubly-robust", "affine"] | None = _by_clicks(
+        "doubly-robust|affine",
+        "Never-shown results count as a model predicts, or as anything from 0 to 1. [default: doubly-robust]",
     )
 
     def check(self, named: tuple[str, ...], outputs: list[Path | None], **only_clicks: Any) -> None:

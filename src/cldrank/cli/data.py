@@ -43,13 +43,13 @@ class ListCommand(options.JsonOutput):
         elif self.name:
             console.print(_described(sources[0]), markup=False)
         else:
-            rows = [(source.key, source.size, _way(source), "yes" if source.find() else "no") for source in sources]
+            ways = ["tools/prepare.py" if own.prepared else "by hand" if own.gated else "fetch" for own in sources]
+            rows = [
+                (source.key, source.size, way, "yes" if source.find() else "no")
+                for source, way in zip(sources, ways, strict=True)
+            ]
             print_table("", ("name", "size", "how to get it", "here"), rows)
             console.print("`cldrank data list NAME` describes a set and says how to get it.", style="dim")
-
-
-def _way(source: DataSource) -> str:
-    return "tools/prepare.py" if source.prepared else "by hand" if source.gated else "fetch"
 
 
 def _described(source: DataSource) -> str:

@@ -113,14 +113,14 @@ def _ran(planned: Plan, processes: int, threads: int) -> Progress:
 
 @declared
 class ExperimentReportCommand:
-    """Write a report on the results of `run`: an HTML page, or Markdown with pictures, or CSV.
+    """Write a report on the results of `run`: an HTML page, or Markdown with pictures.
 
     Example: `cldrank experiment report experiments/table1`
     """
 
     folder: Path = argument("FOLDER", _FOLDER)
     out: Path | None = option("-o PATH", "Where to write it.  [default: in FOLDER]")
-    form: Literal["html", "md", "csv"] = option("--format html|md|csv", "As what.", "html")
+    form: Literal["html", "md"] = option("--format html|md", "As what.", "html")
 
     def run(self) -> None:
         """Write the report, and say where."""

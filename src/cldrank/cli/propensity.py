@@ -24,7 +24,7 @@ from cldrank.cli.commands import (
     owned,
     parsed,
 )
-from cldrank.cli.option_names import as_options, columns_by, dashed
+from cldrank.cli.option_names import columns_by, dashed
 from cldrank.cli.output import console, print_json, print_line, say, working
 from cldrank.cli.show import curve_facts
 from cldrank.errors import UnidentifiableError, UsageError
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from cldrank.parameters import Parameter
     from cldrank.propensity import Propensities
 
-AUTO, ALL = "auto", "all"
+AUTO = "auto"
 
 
 @declared
@@ -51,10 +51,6 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
     would be needed; then the exit code is 1, and nothing is written.
 
     Example: `cldrank propensity estimate logs/ --out rho.json --plot rho.svg`
-
-    With `--method all`, every method that applies is shown side by side, and the others say why they do not.
-
-    Example: `cldrank propensity estimate logs/ --method all --plot curves.svg`
     """
 
     log: list[str] = argument("LOG", "Files of cells, a folder of days, or logs with the usual columns.")
@@ -74,16 +70,11 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             raise UsageError(f"--plot {self.plot}: curves are drawn as SVG; name a file that ends in .svg.")
         options.check_outputs([self.out, self.plot], [*self.log, *(self.features or [])])
         method = _method().parse(self.settings.get("method") or AUTO)
-        if method == ALL and self.out is not None:
-            raise UsageError("`out` takes a single curve, and `method=all` shows many; name a method, or use --json.")
         given = parsed({name: known for name, (known, _) in owned(estimators()).items()}, self.settings)
-        if method not in (AUTO, ALL):
+        if method != AUTO:
             built(estimators(), method, given)  # refuses options that the method lacks before the log is read
         dataset = self.candidates()
         table = self._table(dataset)
-        if method == ALL:
-            self._show_all(table, dataset, given)
-            return
         best = choose_method(table, given.get("depth")) if method == AUTO else None
         name = method if best is None else best.estimator
         estimator = built(estimators(), name, given)
@@ -124,33 +115,6 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         columns = options.log_columns(self.log_column)
         return estimator.given_log(logged_probability(self.log, table, columns=columns))
 
-    def _show_all(self, table: ClickTable, dataset: RankingDataset | None, given: Mapping[str, Any]) -> None:
-        """Print the estimates of all methods that apply, and why the others do not."""
-        from cldrank.documents import render_terminal
-        from cldrank.propensity import estimators
-        from cldrank.propensity.affine_clicks import curve_of
-        from cldrank.propensity.choosing import fitted_by_all
-        from cldrank.propensity.curve_document import estimates_document
-
-        methods = []
-        for name, kind in estimators().items():
-            own = {key: value for key, value in given.items() if key in owned({name: kind})}
-            methods.append(kind(**own))
-        with working("estimating by every method …"):
-            curves, reasons = fitted_by_all(methods, table, dataset, clip=self.clip)
-        reasons = {name: as_options(reason) for name, reason in reasons.items()}
-        if not curves:
-            name, reason = next(iter(reasons.items()))
-            raise UnidentifiableError(f"nothing can be estimated from this log; {name}: {reason}.")
-        propensities = {name: curve_of(curve) for name, curve in curves.items()}
-        self._write(None, propensities)
-        if self.as_json:
-            estimates = {name: curve_facts(curve) for name, curve in curves.items()}
-            print_json({"estimates": estimates, "refusals": reasons, "plot": self.plot and str(self.plot)})
-            return
-        render_terminal(estimates_document(propensities, reasons), console)
-        self._say_written()
-
     def _write(self, content: Any, curves: Mapping[str, Propensities]) -> None:
         """Write the requested file and picture: both or neither."""
         from cldrank.documents import picture
@@ -162,11 +126,6 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
                 both.enter_context(replacing(self.out)).write_text(text, encoding="utf-8", newline="")
             if self.plot is not None:
                 both.enter_context(replacing(self.plot)).write_text(picture([curve_figure(curves)]), encoding="utf-8")
-
-    def _say_written(self) -> None:
-        written = [str(path) for path in (self.out, self.plot) if path is not None]
-        if written:
-            print_line(f"wrote {' and '.join(written)}")
 
     def _tell(self, curve: Any, method: str, table: ClickTable, reason: str) -> None:
         """Print the curve, whether people behave as it assumes, and the command that uses it."""
@@ -188,7 +147,8 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         render_terminal(curve_document(curve), console)
         for sentence in filter(None, (str(seen), seen.consequence)) if seen.overall else ():
             print_line(f"{sentence[0].upper()}{sentence[1:]}.")
-        self._say_written()
+        if written := [str(path) for path in (self.out, self.plot) if path is not None]:
+            print_line(f"wrote {' and '.join(written)}")
         depth, reach = table.depth, max(map(len, curves.values()))
         self._say_next(method, reach if reach < depth else None)
 
@@ -213,12 +173,11 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
 
 
 def _method() -> Parameter:
-    """The parameter of --method: an estimator, the choice that suits the log, or all estimators."""
+    """The parameter of --method: an estimator, or the choice that suits the log."""
     from cldrank.propensity import estimators
 
     known = {name: kind.sentence for name, kind in estimators().items()}
-    every = {AUTO: "The most reliable that the log allows", ALL: "Every method that applies, side by side"}
-    return choice("method", {**every, **known}, default=AUTO)
+    return choice("method", {AUTO: "The most reliable that the log allows", **known}, default=AUTO)
 
 
 def _estimator_options() -> list[Option]:

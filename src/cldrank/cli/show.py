@@ -95,11 +95,7 @@ class ShowCommand(options.Reading, options.Window, options.JsonOutput):
         contexts = "not known" if table.contexts is None else f"{len(table.contexts):,}"
         print_line(f"contexts (cells by the last click above): {contexts}")
         for name, part in summary.get("segments", {"": summary}).items():
-            rows = [
-                (at["position"], f"{at['impressions']:,}", f"{at['clicks']:,}", f"{at['click_rate']:.4f}")
-                for at in part["positions"]
-            ]
-            print_table(name, ("position", "impressions", "clicks", "click rate"), rows)
+            print_positions(name, part["positions"])
         return summary
 
     def _show_curves(self) -> dict[str, Any]:
@@ -192,11 +188,11 @@ def cells_summary(table: ClickTable) -> dict[str, Any]:
         **cells_totals(table),
         "contexts": None if table.contexts is None else len(table.contexts),
         "sources": [source.name for source in table.sources],
-        "positions": _positions(table),
+        "positions": positions_of(table),
     }
     if table.has_segments:
         summary["segments"] = {
-            name: {"pages": int(part.query_impressions.sum()), **cells_totals(part), "positions": _positions(part)}
+            name: {"pages": int(part.query_impressions.sum()), **cells_totals(part), "positions": positions_of(part)}
             for name, part in table.by_segment().items()
         }
     return summary
@@ -208,7 +204,16 @@ def cells_totals(table: ClickTable) -> dict[str, int]:
     return {"cells": table.n_cells, **{name: int(values.sum()) for name, values in counts.items()}}
 
 
-def _positions(table: ClickTable) -> list[dict[str, Any]]:
+def print_positions(title: str, positions: list[dict[str, Any]]) -> None:
+    """A table of what `positions_of` counts."""
+    rows = [
+        (at["position"], f"{at['impressions']:,}", f"{at['clicks']:,}", f"{at['click_rate']:.4f}") for at in positions
+    ]
+    print_table(title, ("position", "impressions", "clicks", "click rate"), rows)
+
+
+def positions_of(table: ClickTable) -> list[dict[str, Any]]:
+    """Impressions, clicks and click rate of each position that was shown, for programs."""
     import numpy as np
 
     counts = (np.bincount(table.position, values) for values in (table.impressions, table.clicks))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from cldrank.cli import options
 from cldrank.cli.commands import Option, argument, built, choice, declared, option, option_of, options_of
 from cldrank.cli.option_names import dashed
-from cldrank.cli.output import console, counting, print_json, print_table, print_title, say, working
+from cldrank.cli.output import console, counting, print_json, print_title, say, working
+from cldrank.cli.show import positions_of, print_positions
 from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.wording import some
 
@@ -150,8 +151,6 @@ class SimulateCommand(options.Reading, options.JsonOutput):
 
     def _show(self, simulation: Simulation, cells: ClickTable, count: int, new: dict[str, Any] | None = None) -> None:
         """Save the truth beside what was written, and print both."""
-        import numpy as np
-
         from cldrank.clicks.simulate.truth import save_truth, truth_of
 
         truth = truth_of(simulation, count, self.seed, by_session=self.log is not None)
@@ -159,16 +158,11 @@ class SimulateCommand(options.Reading, options.JsonOutput):
             truth["experiment"] = {"kind": self.kind, "people": self.people, "new": new}
         written = {name: path for name, path in (("log", self.log), ("out", self.out)) if path is not None}
         truths = {name: save_truth(truth, path) for name, path in written.items()}
-        shown, clicked = (
-            np.bincount(cells.position, values, simulation.longest_page + 1)[1:].astype(int).tolist()
-            for values in (cells.impressions, cells.clicks)
-        )
-        by_position = list(zip(range(1, len(shown) + 1), shown, clicked, strict=True))
+        by_position = positions_of(cells)
         if self.as_json:
             files = {name: str(path) for name, path in written.items()}
             files |= {f"{name}_truth": str(path) for name, path in truths.items() if path is not None}
-            rows = [dict(zip(("position", "impressions", "clicks"), row, strict=True)) for row in by_position]
-            print_json({**files, "cells": cells.n_cells, "by_position": rows, "truth": truth})
+            print_json({**files, "cells": cells.n_cells, "by_position": by_position, "truth": truth})
             return
         data, relevance = truth["data"], truth["relevance"]
         synthetic = " (synthetic)" if data["synthetic"] else ""
@@ -176,8 +170,7 @@ class SimulateCommand(options.Reading, options.JsonOutput):
             f"{count:,} sessions on {data['name'] or 'unnamed data'}{synthetic}, {data['queries']:,} queries; "
             f"relevant: label {relevance['relevant_from']:g} or more"
         )
-        lines = [(place, f"{n:,}", f"{c:,}", f"{c / max(n, 1):.4f}") for place, n, c in by_position]
-        print_table("", ("position", "impressions", "clicks", "click rate"), lines)
+        print_positions("", by_position)
         for name, path in written.items():
             beside = f", and the truth about it in {truths[name]}" if truths[name] else ""
             console.print(f"wrote {path}{beside}", markup=False)

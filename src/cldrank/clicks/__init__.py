@@ -25,16 +25,9 @@ _HOMES = {
 _ROOMS = ("aggregate", "imports", "simulate")
 
 __all__ = [
-    "ClickTable",
-    "Contexts",
-    "DayFolder",
-    "LogLayout",
-    "RatingAccount",
-    "Ratings",
-    "aggregate",
-    "imports",
+    "ClickTable", "Contexts", "DayFolder", "LogLayout", "RatingAccount", "Ratings", "aggregate", "imports",
     "simulate",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

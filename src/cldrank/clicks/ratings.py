@@ -17,16 +17,14 @@ from cldrank.arguments import shortened
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import read_blocks
-from cldrank.data.table_rows import NotANumberError, TablePart, file_part, frame_part, id_texts, numbers_of
+from cldrank.data.table_rows import NotANumberError, TablePart, part_of
 from cldrank.errors import DataError, FormatError, UsageError
-from cldrank.tables import Role, is_frame, resolve_columns
-from cldrank.tables.sources import csv_line, known_format, refuse_own
-from cldrank.wording import count, kind_of, listed
+from cldrank.tables import Role, resolve_columns
+from cldrank.tables.sources import csv_line
+from cldrank.wording import count, listed
 
 _ROLES = (Role("query_id", required=True), Role("doc_id", required=True), Role("rating", required=True), Role("rater"))
 _QUEPID = {"query_id": "query", "doc_id": "docid", "rating": "rating"}
-_QRELS = 4  # words of a line: query, 0, document, grade
-_ROWS = 1 << 16  # that are read at a time
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def load_ratings(
     if isinstance(people, str):
         raise UsageError(f'`people` are the names of raters, people=("{people}",), not a single text.')
     candidates = dataset if isinstance(dataset, Candidates) else Candidates.of(dataset)
-    part = _table(source)
+    part = part_of(source, "ratings")
     where = Path(source) if part is None else part.where
     if part is None and columns:
         raise UsageError(f"{where} is read as TREC qrels, which have no names of columns; leave `columns` out.")
@@ -167,20 +165,6 @@ def load_ratings(
 _Columns = tuple[list[str], list[str], list[str], Floats]  # queries, documents, raters, ratings
 
 
-def _table(source: Any) -> TablePart | None:
-    """The source as a table; None for a file that has no columns."""
-    if isinstance(source, str | PathLike):
-        path = Path(source)
-        if not path.is_file():
-            raise UsageError(f"{path}: there is no such file of ratings.")
-        refuse_own(path, "file of ratings")
-        form = known_format(path)
-        return file_part(path, form) if form in ("parquet", "csv") else None
-    if not is_frame(source):
-        raise UsageError(f"ratings are in a file or a DataFrame, not in {kind_of(source)}.")
-    return frame_part(source)
-
-
 def _from_qrels(path: Path) -> _Columns:
     lines = list(_qrels_lines(path))
     grades = np.array([grade for _, _, grade in lines], dtype=np.float64)
@@ -208,20 +192,13 @@ def _from_table(part: TablePart, columns: Mapping[str, str] | None) -> _Columns:
     roles = resolve_columns(names, columns, _ROLES, str(part.where))
     rating = roles.pop("rating")
     part.check(roles.values(), [rating], advice="; write ratings as numbers")
-    texts: dict[str, list[str]] = {role: [] for role in roles}
-    values: list[NDArray[Any]] = [np.zeros(0)]
-    row = 0
     try:
-        for batch in part.read(list(roles.values()), [rating], _ROWS):
-            for (role, column), cells in zip(roles.items(), batch.columns, strict=False):
-                texts[role] += id_texts(cells, column, part, row)
-            values.append(numbers_of(batch.columns[-1]))
-            row += len(batch)
+        columns_of_ids, values = part.columns(list(roles.values()), rating)
     except NotANumberError as error:
         problem = f"the rating is {shortened(error.value)}, not a number; write numbers, or leave it empty."
         raise FormatError(problem, path=error.path, line=csv_line(Path(error.path), error.row)) from None
-    raters = texts.get("rater", [""] * row)
-    return texts["query_id"], texts["doc_id"], raters, np.concatenate(values).astype(np.float64)
+    texts = dict(zip(roles, columns_of_ids, strict=True))
+    return texts["query_id"], texts["doc_id"], texts.get("rater", [""] * len(values)), values
 
 
 def _each_once(

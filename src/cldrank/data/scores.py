@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,7 @@ from numpy.typing import NDArray
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.lines import read_blocks
 from cldrank.errors import FormatError, UsageError
-from cldrank.tables import is_frame
-from cldrank.tables.sources import known_format, refuse_own
-from cldrank.wording import kind_of, some
+from cldrank.wording import some
 
 if TYPE_CHECKING:
     from cldrank.data.table_rows import TablePart
@@ -36,8 +33,16 @@ def load_scores(source: str | Path | Any, dataset: RankingDataset) -> NDArray[np
     ...     load_scores(path, data)
     array([ 2.5e-01, -1.0e+03])
     """
-    part = _table(source)
+    from cldrank.data.table_rows import part_of
+    from cldrank.tables.frames import is_lazy
+
+    part = part_of(source, "scores")
     where = source if part is None else part.where
+    if part is not None and not set(_IDS) <= set(part.schema.names) and is_lazy(source):
+        raise UsageError(
+            f"{where} is yet to be computed, and its rows have no fixed order that scores could follow; collect it "
+            "first, or give it columns query_id and doc_id."
+        )
     scores, ids = (_from_text(Path(source)), {}) if part is None else _columns(part)
     own = {column: _own_ids(dataset, column, where) for column in ids}
     rows: Any = slice(None) if dataset.source_rows is None else dataset.source_rows
@@ -60,27 +65,15 @@ def load_scores(source: str | Path | Any, dataset: RankingDataset) -> NDArray[np
     return in_order
 
 
-def _table(source: Any) -> TablePart | None:
-    """The source as a table; None for a file that has no columns."""
-    from cldrank.data.table_rows import file_part, frame_part
-    from cldrank.tables.frames import is_lazy
-
-    if isinstance(source, str | PathLike):
-        path = Path(source)
-        if path.is_dir():
-            raise UsageError(f"{path} is a folder; name a file of scores.")
-        refuse_own(path, "file of scores")
-        form = known_format(path)
-        return file_part(path, form) if form in ("parquet", "csv") else None
-    if not is_frame(source):
-        raise UsageError(f"scores are in a file or a DataFrame, not in {kind_of(source)}.")
-    part = frame_part(source)
-    if is_lazy(source) and not set(_IDS) <= set(part.schema.names):
-        raise UsageError(
-            f"{part.where} is yet to be computed, and its rows have no fixed order that scores could follow; "
-            "collect it first, or give it columns query_id and doc_id."
-        )
-    return part
+def _columns(part: TablePart) -> tuple[NDArray[np.float64], dict[str, list[str]]]:
+    """Scores, and the ids beside them as text."""
+    names = part.schema.names
+    if "score" not in names:
+        raise FormatError(f"there is no column 'score'; it has {some(names, most=8)}.", path=part.where)
+    ids = [column for column in _IDS if column in names]
+    part.check(ids, ["score"])
+    texts, scores = part.columns(ids, "score")
+    return scores, dict(zip(ids, texts, strict=True))
 
 
 def _from_text(path: Path) -> NDArray[np.float64]:
@@ -94,28 +87,6 @@ def _from_text(path: Path) -> NDArray[np.float64]:
                 problem = f"{shown!r} is not a number; a score file has one number per line."
                 raise FormatError(problem, path=path, line=number) from None
     return np.array(scores)
-
-
-def _columns(part: TablePart) -> tuple[NDArray[np.float64], dict[str, list[str]]]:
-    """Scores, and the ids beside them as text."""
-    from cldrank.data.table_rows import id_texts, numbers_of
-
-    names = part.schema.names
-    if "score" not in names:
-        raise FormatError(f"there is no column 'score'; it has {some(names, most=8)}.", path=part.where)
-    ids: dict[str, list[str]] = {column: [] for column in _IDS if column in names}
-    for column in (*ids, "score"):
-        if names.count(column) > 1:
-            raise FormatError(f"column {column!r} appears more than once; names must be unique.", path=part.where)
-    part.check(ids, ["score"])
-    scores: list[NDArray[Any]] = [np.zeros(0)]
-    row = 0
-    for batch in part.read(list(ids), ["score"], 1 << 16):
-        scores.append(numbers_of(batch.columns[-1]))
-        for column, values in zip(ids, batch.columns, strict=False):
-            ids[column] += id_texts(values, column, part, row)
-        row += len(batch)
-    return np.concatenate(scores).astype(np.float64), ids
 
 
 def _own_ids(dataset: RankingDataset, column: str, where: Any) -> list[str]:

@@ -31,11 +31,11 @@ from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.files import replacing
 from cldrank.host import available_cores
 from cldrank.reading import reading
-from cldrank.tables import Role, TableFile, resolve_columns
+from cldrank.tables import Role, TableFile, is_frame, resolve_columns
 from cldrank.tables.frames import arrow_table, frame_name, is_lazy
-from cldrank.tables.sources import Format, csv_header
+from cldrank.tables.sources import Format, csv_header, known_format, refuse_own
 from cldrank.tables.types import is_number, is_text
-from cldrank.wording import some
+from cldrank.wording import kind_of, some
 from cldrank.workers import ahead, fair_threads
 
 ColumnNames = Mapping[str, str | Sequence[str]]
@@ -43,6 +43,7 @@ ColumnNames = Mapping[str, str | Sequence[str]]
 _ROLES = (Role("query_id", required=True), Role("doc_id"), Role("label"))
 _METADATA = b"cldrank"
 _BUFFER_BYTES = 1 << 16  # of a column that is read
+_TEXT_ROWS = 1 << 16  # of columns that become lists of texts
 _CSV_BLOCK_BYTES = 1 << 24  # of text; a row must fit
 _LARGEST = 2**63 - 1
 _NO_VALUE = ("", "#N/A", "#NA", "-NaN", "-nan", "N/A", "NA", "NULL", "NaN", "n/a", "nan", "null")
@@ -75,7 +76,10 @@ class TablePart:
         return FormatError(problem, path=self.where)
 
     def check(self, ids: Collection[str], numbers: Collection[str], advice: str = "") -> None:
-        """Refuse columns of ids that hold neither whole numbers nor text, and columns of numbers that hold none."""
+        """Refuse columns that are there twice, ids other than whole numbers and text, and numbers that are none."""
+        for column in (*ids, *numbers):
+            if self.schema.names.count(column) > 1:
+                raise self.refused(f"column {column!r} appears more than once; names must be unique.")
         for column in () if self.is_text else ids:
             kind = self.kind(column)
             if not (pa.types.is_integer(kind) or is_text(kind)):
@@ -84,6 +88,18 @@ class TablePart:
             kind = self.schema.types[self.schema.names.index(column)]
             if not (is_number(kind) or pa.types.is_boolean(kind)):
                 raise self.refused(f"column {column!r} holds {kind}, not numbers{advice}.")
+
+    def columns(self, ids: Sequence[str], number: str | None = None) -> tuple[list[list[str]], NDArray[np.float64]]:
+        """Some columns of ids as text, and the numbers of a column, if any."""
+        texts: list[list[str]] = [[] for _ in ids]
+        values: list[NDArray[Any]] = [np.zeros(0)]
+        row = 0
+        for batch in self.read(ids, [number] if number else [], _TEXT_ROWS):
+            for column, own, cells in zip(ids, texts, batch.columns, strict=False):
+                own += id_texts(cells, column, self, row)
+            values += [numbers_of(batch.columns[-1])] if number else []
+            row += len(batch)
+        return texts, np.concatenate(values).astype(np.float64)
 
 
 class NotANumberError(FormatError):
@@ -120,6 +136,20 @@ def frame_part(frame: Any) -> TablePart:
         yield from table.select([*ids, *numbers]).to_batches(max_chunksize=rows)
 
     return TablePart(frame_name(frame), table.schema, read, len(table))
+
+
+def part_of(source: Any, what: str) -> TablePart | None:
+    """A file or a frame with scores, say; None for a file that has no columns."""
+    if isinstance(source, str | PathLike):
+        path = Path(source)
+        if not path.exists() or path.is_dir():
+            raise UsageError(f"{path}: there is no such file of {what}.")
+        refuse_own(path, f"file of {what}")
+        form = known_format(path)
+        return file_part(path, form) if form in ("parquet", "csv") else None
+    if not is_frame(source):
+        raise UsageError(f"{what} are in a file or a DataFrame, not in {kind_of(source)}.")
+    return frame_part(source)
 
 
 def _parquet_part(path: Path) -> TablePart:
@@ -238,8 +268,6 @@ def _check_part(part: TablePart, columns: FeatureColumns, first: TablePart) -> N
     for column in read:
         if column not in names:
             raise part.refused(f"there is no column {column!r}, which the first part has.")
-        if names.count(column) > 1:
-            raise part.refused(f"column {column!r} appears more than once; names must be unique.")
     extra = set(names).difference(read) if columns.takes_all else ()
     if extra:
         raise part.refused(f"column {min(extra)!r} is not in the first part; {_CHOOSE}.")

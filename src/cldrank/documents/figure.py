@@ -164,7 +164,7 @@ class Series:
 class Figure:
     """A chart: series of points, `along` one axis, with `values` on the other.
 
-    kind          "curves": lines with bands · "dots": lines with whiskers · "bars": columns from 0 ·
+    kind          "curves": lines with bands · "dots": lines with whiskers ·
                   "rows": a row per series, whose values run across
     marked        values with grid lines that stand out
     references    what the rings are, such as "published"; empty where there are none
@@ -175,7 +175,7 @@ class Figure:
     series: tuple[Series, ...]
     along: Axis
     values: Axis
-    kind: Literal["curves", "dots", "bars", "rows"] = "curves"
+    kind: Literal["curves", "dots", "rows"] = "curves"
     width: int = 360
     height: int = 264
     marked: tuple[float, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def render_html(document: Document) -> str:
     """One page, in light and dark, legible on a phone; every text is escaped."""
-    return render_page("cldrank.documents", "document.html", {"document": document, "draw": draw})
+    return _templates().get_template("document.html").render(document=document, draw=draw)
 
 
 def render_notebook(document: Document) -> str:
@@ -29,20 +29,12 @@ def render_notebook(document: Document) -> str:
 
     Figures are images inside the text: their style sheets cannot reach the notebook, nor the notebook's them.
     """
-    return render_page("cldrank.documents", "notebook.html", {"document": document, "draw": _image, "p": "cldrank-"})
-
-
-def render_page(package: str, template: str, context: Mapping[str, object]) -> str:
-    """A page from a template in the folder `templates` of a package, for what is not a document.
-
-    Templates extend `page.html`. Every text is escaped, and a name that the context lacks is an error.
-    """
-    return _environment(package).get_template(template).render(context)
+    return _templates().get_template("notebook.html").render(document=document, draw=_image, p="cldrank-")
 
 
 @cache
-def _environment(package: str) -> Environment:
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         autoescape=True,
@@ -51,7 +43,7 @@ def _environment(package: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
-        loader=ChoiceLoader([PackageLoader(package), PackageLoader("cldrank.documents")]),
+        loader=PackageLoader("cldrank.documents"),
     )
     environment.filters |= {
         "grouped": _grouped, "kind": lambda value: type(value).__name__, "legend": legend, "pieces": pieces,

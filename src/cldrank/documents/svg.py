@@ -16,7 +16,6 @@ LETTER = 7.1  # about the width of a letter
 _LEAST_LEFT = 46
 _ROW = 25  # height of a row
 _MANY = 40  # points in a series, above which they are drawn smaller
-_COLUMN = 48.0  # the most that a bar is wide
 _GAP, _EDGE, _LINE, _HEAD = 18, 14, 24, 24  # of pictures: between figures, around them, a line of the legend, a title
 _FONT = 'text { font-family: system-ui, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; }\n'
 
@@ -56,8 +55,8 @@ def draw(figure: Figure, **attributes: object) -> Markup:
 
     >>> from cldrank.documents import Axis
     >>> points = (Point(0, 0.4, note="40%"), Point(1, 0.2, note="20%"))
-    >>> figure = Figure("Clicks", (Series("", points),), Axis.of_labels("ab"), Axis.from_zero(0.4), kind="bars")
-    >>> draw(figure).count('class="mark bar"')
+    >>> figure = Figure("Clicks", (Series("", points),), Axis.of_labels("ab"), Axis.from_zero(0.4), "dots")
+    >>> draw(figure).count('class="mark"')
     2
     """
     frame = _Frame(figure)
@@ -123,8 +122,6 @@ class _Frame:
 
     def drawn(self, series: Series) -> Markup:
         """A series without its bands."""
-        if self.figure.kind == "bars":
-            return Markup("").join(map(self.bar, series.points))
         places = [self.at(point.at, point.value) for point in series.points]
         parts = []
         if not self.sideways:
@@ -141,13 +138,6 @@ class _Frame:
             value, many = f"{point.value:.6g}", len(series.points) > _MANY
             parts.append(_marker(series.look, x, y, *_notes(point), small=many, data_value=value))
         return Markup("").join(parts)
-
-    def bar(self, point: Point) -> Markup:
-        """A column from 0 up to the value."""
-        (x, y), room = self.at(point.at, point.value), self.x(1) - self.x(0)
-        wide = min(_COLUMN, 0.78 * room)
-        shape = {"x": x - wide / 2, "y": y, "width": wide, "height": self.bottom - y, "rx": 1.5}
-        return element("rect", *_notes(point), class_="mark bar", **shape)
 
     def whisker(self, point: Point) -> Markup:
         """An interval as a line, with ends that a point cannot hide; nothing where low and high are the same."""

@@ -11,11 +11,6 @@ from cldrank.evaluation.judge import compare, evaluate
 from cldrank.evaluation.several import SeveralComparisons
 
 __all__ = [
-    "ClickComparison",
-    "ClickEvaluation",
-    "Evaluation",
-    "RankerComparison",
-    "SeveralComparisons",
-    "compare",
+    "ClickComparison", "ClickEvaluation", "Evaluation", "RankerComparison", "SeveralComparisons", "compare",
     "evaluate",
-]
+]  # fmt: skip

@@ -78,6 +78,12 @@ class MeasuredResult(Mapping[str, Value], ABC):
 
         return render_notebook(self.document())
 
+    def to_html(self) -> str:
+        """One page that needs no other file."""
+        from cldrank.documents import render_html
+
+        return render_html(self.document())
+
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(MeasuredResult[float]):

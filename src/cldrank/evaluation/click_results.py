@@ -218,12 +218,6 @@ class ClickComparison(ByClicks[MeasuredPair]):
 
         return verdict_document(self)
 
-    def to_html(self) -> str:
-        """One page that needs no other file."""
-        from cldrank.documents import render_html
-
-        return render_html(self.document())
-
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class ClickEvaluation(ByClicks[float]):

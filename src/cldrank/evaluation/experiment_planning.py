@@ -205,7 +205,7 @@ def _more_pages(plan: _Plan) -> WayToSettle:
     errors, low, high = difference.errors, difference.lowest.estimate, difference.highest.estimate
     if decide(difference.interval, margin) != "cannot tell":
         return WayToSettle(MORE, None, "the curve is what leaves it open, and pages of the same kind do not tell it")
-    if plan.clicks.estimator.uses_model and plan.clicks.model is not None:
+    if plan.clicks.model is not None:
         low = high = difference.interval.estimate
     error = largest_error(low, high, margin, plan.clicks.quantile)
     if error is None or error <= errors.extrapolation:

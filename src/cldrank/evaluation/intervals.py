@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cldrank.evaluation.click_measures import ClickMeasure
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder
-from cldrank.evaluation.off_policy import OffPolicy
+from cldrank.evaluation.off_policy import off_policy_relevance
 from cldrank.evaluation.relevance_model import FOLDS, RelevanceModel, fit_model
 from cldrank.measures import Interval
 from cldrank.propensity import AffineClicks
@@ -147,14 +147,12 @@ class ClickEstimator:
     """Estimates measures of orders from a log.
 
     log          the clicks
-    estimator    what they say about relevance
-    model        what features say about it; None where there is no model
+    model        what features say about relevance; None where there is no model
     confidence   of intervals
     seed         of draws
     """
 
     log: LoggedClicks
-    estimator: OffPolicy
     model: RelevanceModel | None = None
     confidence: float = 0.9
     seed: int = 0
@@ -195,7 +193,7 @@ class ClickEstimator:
         return weights if old is None else weights - self._weights(self.log, measure, old)
 
     def _relevance(self, log: LoggedClicks) -> Floats:
-        return self.estimator.relevance(log, None if self.model is None else self.model.predicted)
+        return off_policy_relevance(log, None if self.model is None else self.model.predicted)
 
     def _weights(self, log: LoggedClicks, measure: ClickMeasure, order: RankOrder) -> Floats:
         weights: Floats = log.row_pages / log.pages.sum() * order.on_pages(by_segment(measure.discounts, log), log)
@@ -235,7 +233,8 @@ class ClickEstimator:
 
         weights = self.weights(measure, new, old)
         estimate, never_shown = value(self.log, self.relevance), self.never_shown & (weights != 0)
-        curve = float(np.hypot(self._curve_error(measure, new, old), self.doubt_error(weights)))
+        drawn = self._drawn_values(measure, new, old)
+        curve = float(np.hypot(np.std(drawn, ddof=1) if len(drawn) else 0.0, self.doubt_error(weights)))
         sampled = estimate.error(self.n_queries)
         fit = self._fit_error(lambda relevance: value(self.log, relevance))
         worst, best = (
@@ -244,7 +243,7 @@ class ClickEstimator:
         )
         off = self.extrapolation_error(weights)
         whole = self.interval(estimate.value, float(np.linalg.norm([sampled, curve, fit, off])))
-        if self.estimator.uses_model:
+        if self.model is not None:
             whole = replace(whole, low=max(whole.low, worst.low), high=min(whole.high, best.high))
         elif never_shown.any():
             whole = replace(whole, low=worst.low, high=best.high)
@@ -262,9 +261,9 @@ class ClickEstimator:
 
     def _fit_error(self, value: Callable[[Floats], Valued]) -> float:
         """The standard error that the fit of the model brings to what is computed from relevance."""
-        if self.model is None or not self.estimator.uses_model:
+        if self.model is None:
             return 0.0
-        relevances = (self.estimator.relevance(self.log, predicted) for predicted in self.model.groups)
+        relevances = (off_policy_relevance(self.log, predicted) for predicted in self.model.groups)
         return float(np.sqrt(self.model.variance(np.array([value(relevance).value for relevance in relevances]))))
 
     def deviations(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None = None) -> Floats:
@@ -278,26 +277,21 @@ class ClickEstimator:
         drawn = self._drawn_values(measure, new, old)
         curves = (drawn - drawn.mean()) / np.sqrt(len(drawn) - 1) if len(drawn) else drawn
         fits = np.zeros(0)
-        if model is not None and self.estimator.uses_model:
-            relevances = (self.estimator.relevance(self.log, predicted) for predicted in model.groups)
+        if model is not None:
+            relevances = (off_policy_relevance(self.log, predicted) for predicted in model.groups)
             fits = np.array([self.value(measure, new, old, relevance).value for relevance in relevances])
             fits = fits - fits.mean()
         return np.concatenate([queries, curves, fits])
 
     def extrapolation_error(self, weights: Floats) -> float:
         """How far the model's relevance of never-shown results may be off in a sum with some weights."""
-        if self.model is None or not self.estimator.uses_model:
+        if self.model is None:
             return 0.0
         return self.model.off(np.where(self.never_shown, weights, 0.0))
 
     def doubt_error(self, weights: Floats) -> float:
         """How far a sum with some weights may be off, since a click changes what people examine below it."""
         return float(np.abs(weights * self.relevance) @ self.log.doubt)
-
-    def _curve_error(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None) -> float:
-        """The standard error that the curve brings."""
-        values = self._drawn_values(measure, new, old)
-        return float(np.std(values, ddof=1)) if len(values) else 0.0
 
     def _drawn_values(self, measure: ClickMeasure, new: RankOrder, old: RankOrder | None) -> Floats:
         """(draws,) a measure under each drawn curve; what ranks count in DCG does not depend on curves."""

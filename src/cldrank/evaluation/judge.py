@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cldrank import segments
 from cldrank._typing import IntArray
-from cldrank.arguments import check_number, check_whole
+from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, DataError, UsageError
@@ -24,7 +24,6 @@ from cldrank.evaluation.decision_rule import judge_pair
 from cldrank.evaluation.experiment_planning import ways_to_settle
 from cldrank.evaluation.exposure import PRODUCTION, LoggedClicks, RankOrder, order_of
 from cldrank.evaluation.intervals import ClickEstimator, MeasuredPair
-from cldrank.evaluation.off_policy import OffPolicy, off_policy
 from cldrank.evaluation.sensitivity import check_curves, check_permuted
 from cldrank.evaluation.several import SeveralComparisons, several_by_clicks, several_by_labels
 from cldrank.evaluation.support import look_at_never_shown, look_at_support
@@ -36,7 +35,7 @@ from cldrank.propensity.behaviour import Behaviour, behaviour
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.wording import count
 
-DEFAULT_ESTIMATOR = "doubly-robust"
+Estimator = Literal["doubly-robust", "affine"]
 _MARGIN = 0.01  # of the old ranker's value: the smallest difference that matters
 _FEWEST_CLICKED = 2
 _USER = "a verdict from clicks"
@@ -61,8 +60,7 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     confidence: float = 0.9,
     seed: int = 0,
     empty: Empty | None = None,
-    estimator: str | OffPolicy | None = None,
-    ratings: Any = None,
+    estimator: Estimator | None = None,
     name: str = "the ranker",
 ) -> Evaluation | ClickEvaluation:
     """Measure how well a model ranks the candidates of a dataset: against its labels or, given clicks, by these alone.
@@ -74,11 +72,11 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     confidence  of the intervals
     name        of the ranker, in the result
     empty       by labels: a query without a relevant document counts 0 ("zero", the default), or is left out ("skip")
-    estimator   by clicks: how these become relevance, see `OffPolicy`; doubly-robust by default
-    ratings     beside clicks: a file or frame of ratings, see `load_ratings`, or what it returns; or give clicks that
-                are `rated`
+    estimator   by clicks: never-shown results count as a model predicts ("doubly-robust", the default), or as anything
+                from 0 to 1 ("affine")
 
-    Queries that the ranker was trained on are left out by clicks; by labels, that is up to you.
+    Queries that the ranker was trained on are left out by clicks; by labels, that is up to you. Clicks may be `rated`:
+    then ratings join in.
 
     >>> data = RankingDataset.from_arrays([[3], [2], [1], [1], [2]], [1, 1, 1, 2, 2], labels=[0, 1, 2, 0, 1])
     >>> evaluate(data.features[:, 0], data, ["nDCG@2", "AP"])["AP"]
@@ -86,10 +84,9 @@ def evaluate(  # type: ignore[misc]  # which options go with clicks is checked w
     """
     model = _scores_in(model, dataset)
     if clicks is None or propensities is None:
-        _check_for_labels(clicks, propensities, [model], estimator=estimator, ratings=ratings)
+        _check_for_labels(clicks, propensities, [model], estimator=estimator)
         return evaluate_by_labels(model, dataset, measures, empty or "zero", confidence, seed, name)
     _check_for_clicks(empty)
-    clicks = clicks if ratings is None else clicks.rated(ratings)
     asked: Any = {"estimator": estimator, "confidence": confidence, "seed": seed, "models": [model]}
     judge = ClickJudge.of(dataset, clicks, propensities, **asked)
     return judge.evaluate(model, measures, name=name)
@@ -126,10 +123,9 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     confidence: float = 0.9,
     seed: int = 0,
     empty: Empty | None = None,
-    estimator: str | OffPolicy | None = None,
+    estimator: Estimator | None = None,
     margin: float | None = None,
     trust_propensity: bool = False,
-    ratings: Any = None,
 ) -> RankerComparison | ClickComparison | SeveralComparisons:
     """Compare two models query by query, new minus old: by the labels of a dataset or, given clicks, by these alone.
 
@@ -147,14 +143,14 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
 
     By clicks:
 
-    estimator           how clicks become relevance, see `OffPolicy`; doubly-robust by default
+    estimator           never-shown results count as a model predicts ("doubly-robust", the default), or as anything
+                        from 0 to 1 ("affine")
     margin              the smallest difference that matters, in units of the first measure; 1% of old's by default
     trust_propensity    whether propensities without a known uncertainty count as known, rather than assumed; and are
                         used even where the log's own pages show others
-    ratings             beside clicks: a file or frame of ratings, see `load_ratings`, or what it returns; or give
-                        clicks that are `rated`
 
-    Queries that a ranker was trained on are left out by clicks; by labels, that is up to you.
+    Queries that a ranker was trained on are left out by clicks; by labels, that is up to you. Clicks may be `rated`:
+    then ratings join in.
 
     >>> data = RankingDataset.from_arrays([[1], [0], [1], [0]], [1, 1, 2, 2], labels=[1, 0, 1, 0])
     >>> compare([1, 0, 1, 0], [0, 1, 1, 0], data, "RR")["RR"].difference
@@ -165,14 +161,13 @@ def compare(  # type: ignore[misc]  # which options go with clicks is checked wh
     old = _scores_in(old, dataset)
     models = [*rankers.values(), old]
     if clicks is None or propensities is None:
-        by_clicks = {"estimator": estimator, "margin": margin, "trust_propensity": trust_propensity, "ratings": ratings}
+        by_clicks = {"estimator": estimator, "margin": margin, "trust_propensity": trust_propensity}
         _check_for_labels(clicks, propensities, models, **by_clicks)
         asked: Any = (dataset, measures, empty or "zero", confidence, seed)
         if several is not None:
             return several_by_labels(several, old, names[1], *asked)
         return compare_by_labels((models[0], old), names, *asked)
     _check_for_clicks(empty)
-    clicks = clicks if ratings is None else clicks.rated(ratings)
     curve = propensities.trusted() if trust_propensity else propensities
     asked = {"estimator": estimator, "confidence": confidence, "seed": seed, "models": models}
     judge = ClickJudge.of(dataset, clicks, curve, **asked)
@@ -220,6 +215,7 @@ class ClickJudge:
     n_rows          of the whole dataset
     left_out        queries left out, since a ranker was trained on them
     behaviour       what the log shows of how people behave after a click
+    with_model      whether a model of relevance is to be learned
     """
 
     clicks: ClickEstimator
@@ -227,6 +223,7 @@ class ClickJudge:
     n_rows: int
     left_out: int
     behaviour: Behaviour
+    with_model: bool = True
 
     @classmethod
     def of(
@@ -235,7 +232,7 @@ class ClickJudge:
         clicks: ClickTable,
         propensities: Curve,
         *,
-        estimator: str | OffPolicy | None = None,
+        estimator: Estimator | None = None,
         confidence: float = 0.9,
         seed: int = 0,
         models: Sequence[Any] = (),
@@ -245,7 +242,8 @@ class ClickJudge:
             raise UsageError("rankers are judged on a RankingDataset; load one with load(path).")
         check_number("confidence", confidence, above=0, below=1)
         check_whole("seed", seed, least=0)
-        chosen = off_policy(DEFAULT_ESTIMATOR if estimator is None else estimator)
+        if estimator is not None:
+            check_choice("estimator", estimator, get_args(Estimator))
         check_clicks(clicks, dataset, _USER)
         check: Any = check_affine if isinstance(propensities, AffineClicks) else check_propensities
         curve = check(propensities, clicks, _USER, None)
@@ -257,17 +255,18 @@ class ClickJudge:
         log = LoggedClicks(data, table, curve, after_clicks(table, curve, people))
         _check_log(log, left_out)
         rows = segments.rows_of_segments(dataset.offsets, kept)
-        measured = ClickEstimator(log, chosen, None, float(confidence), seed)
-        return cls(measured, rows, dataset.n_rows, left_out, people)
+        measured = ClickEstimator(log, None, float(confidence), seed)
+        return cls(measured, rows, dataset.n_rows, left_out, people, estimator != "affine")
 
     @cached_property
     def learned(self) -> tuple[ClickEstimator, str]:
         """The estimator of measures, with a model of relevance, or without it, and the reason why."""
+        if not self.with_model:
+            return self.clicks, "the affine estimator has none."
         try:
             return self.clicks.learned(), ""
         except CldrankError as error:
-            chosen = self.clicks.estimator
-            return replace(self.clicks, estimator=off_policy("affine") if chosen.uses_model else chosen), str(error)
+            return self.clicks, str(error)
 
     def order(self, model: Any, name: str) -> RankOrder:
         """The order of a ranker, of scores of all rows of the dataset, or of the log itself."""
@@ -348,7 +347,7 @@ class ClickJudge:
         return {
             "data": clicks.log.data.name,
             "synthetic": clicks.log.data.synthetic,
-            "estimator": clicks.estimator.label,
+            "estimator": "affine IPS" if clicks.model is None else "doubly robust",
             "curve": clicks.log.curve.origin,
             "curve_is_estimated": clicks.log.curve.uncertain,
             "behaviour": self.behaviour,
@@ -367,7 +366,7 @@ def _use_of_ratings(clicks: ClickEstimator) -> RatingUse | None:
     if ratings is None:
         return None
     agreements, _, _ = usable_ratings(clicks.log.clicks, clicks.log.examined)
-    if model is None or not clicks.estimator.uses_model:
+    if model is None:
         return RatingUse(str(ratings.account), agreements, unused=_NO_MODEL)
     return RatingUse(str(ratings.account), agreements, model.by_people)
 

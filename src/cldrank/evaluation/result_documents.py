@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from cldrank.documents import (
-    Axis,
-    Block,
-    Document,
-    Figure,
-    Heading,
-    Notice,
-    Paragraph,
-    Point,
-    Series,
-    Severity,
-    Table,
-)  # fmt: skip
+from cldrank import documents as doc
 from cldrank.documents.numbers import minus, percent, span
 from cldrank.evaluation.by_labels import Evaluation, RankerComparison, data_label
 from cldrank.evaluation.click_results import ClickComparison, ClickEvaluation, NeverShown
 from cldrank.evaluation.experiment_planning import INTERLEAVING, say_way
 from cldrank.evaluation.intervals import ClickEstimate
+from cldrank.evaluation.several import SeveralComparisons
 from cldrank.measures import Interval
 from cldrank.propensity.behaviour import Behaviour
-from cldrank.wording import count
+from cldrank.wording import count, listed
 
-TONES: dict[str, Severity] = {"better": "ok", "worse": "blocking", "no difference": "note", "cannot tell": "warning"}
+TONES: dict[str, doc.Severity] = {
+    "better": "ok",
+    "worse": "blocking",
+    "no difference": "note",
+    "cannot tell": "warning",
+}
 SIGNS = {"better": "▲", "worse": "▼", "no difference": "=", "cannot tell": "?"}
 _ALL = 1 - 1e-12  # a share
 _WIDTH = 440  # of the figure
@@ -39,7 +33,7 @@ _MADE_OF_IT = {  # what a verdict makes of how people behave after a click
 }
 _RATE = (
     "Ratings of these results, by people or a language model, would say more about what was never shown: give them "
-    "beside the clicks, with `--ratings FILE` or, in Python, `ratings=`."
+    "beside the clicks, with `--ratings FILE` or, in Python, `clicks.rated(FILE)`."
 )
 _INTERLEAVE = (
     "Pages for an interleaving test come from `cldrank serve NEW --against OLD` or `cldrank online interleave`."
@@ -56,7 +50,7 @@ ASSUMED = (
 # -- by labels -----------------------------------------------------------------------------------------------------
 
 
-def evaluation_document(result: Evaluation) -> Document:
+def evaluation_document(result: Evaluation) -> doc.Document:
     """The measures with their intervals."""
     known = next(iter(result.intervals.values()), None)
     head = ("measure", "mean", f"{known.confidence:.0%} interval" if known else "interval")
@@ -66,10 +60,10 @@ def evaluation_document(result: Evaluation) -> Document:
         ends = "–" if interval is None else span(interval.low, interval.high, ".4f")
         rows.append((str(measure), f"{result[measure]:.4f}", ends))
     data = f"{data_label(result.data, result.synthetic)}, {count(result.queries, 'query', 'queries')}"
-    return Document(f"{result.ranker} on {data}", [Table(head, rows)])
+    return doc.Document(f"{result.ranker} on {data}", [doc.Table(head, rows)])
 
 
-def comparison_document(result: RankerComparison) -> Document:
+def comparison_document(result: RankerComparison) -> doc.Document:
     """Both rankers, their difference, and how many queries each wins."""
     new, old = result.evaluations
     ends = f"{next(iter(result.differences.values())).interval.confidence:.0%} interval"
@@ -87,66 +81,68 @@ def comparison_document(result: RankerComparison) -> Document:
         for measure, pair in result.differences.items()
     ]
     data = f"{data_label(result.data, result.synthetic)}, {count(new.queries, 'query', 'queries')}"
-    return Document(f"{result.new} against {result.old} on {data}", [Table(head, rows)])
+    return doc.Document(f"{result.new} against {result.old} on {data}", [doc.Table(head, rows)])
 
 
 # -- by clicks -----------------------------------------------------------------------------------------------------
 
 
-def click_evaluation_document(result: ClickEvaluation) -> Document:
+def click_evaluation_document(result: ClickEvaluation) -> doc.Document:
     """Estimates of a ranker, what the log can see, and never-shown results."""
     rows, confidence = [], _first(result).interval.confidence
     for name, estimate in result.measures.items():
         interval, ends = estimate.interval, (estimate.lowest.low, estimate.highest.high)
         rows.append((name, f"{interval.estimate:.4f}", span(interval.low, interval.high, ".4f"), span(*ends, ".4f")))
-    table = Table(("measure", "estimate", f"{confidence:.0%} interval", "bounds"), rows)
-    return Document(_title(result), [*ratings_blocks(result), table, *_seen_and_never_shown(result)], [source(result)])
+    table = doc.Table(("measure", "estimate", f"{confidence:.0%} interval", "bounds"), rows)
+    return doc.Document(
+        _title(result), [*ratings_blocks(result), table, *_seen_and_never_shown(result)], [source(result)]
+    )
 
 
-def verdict_document(result: ClickComparison) -> Document:
+def verdict_document(result: ClickComparison) -> doc.Document:
     """The verdict on top, then all that it rests on, what would settle it, and when not to trust it."""
     verdict, confidence = result.verdict, _first(result).interval.confidence
     title = f"{SIGNS[verdict.decision]} {verdict.words}"
     answer = verdict.headline(result.new, result.old, result.first.measure)
-    blocks: list[Block] = [
-        Notice(TONES[verdict.decision], [answer], title, large=True),
+    blocks: list[doc.Block] = [
+        doc.Notice(TONES[verdict.decision], [answer], title, large=True),
         prose(_sentence(verdict.reason)),
         *ratings_blocks(result),
-        Heading("Estimates"),
+        doc.Heading("Estimates"),
         _measure_table(result),
         *_gain_figure(result),
         prose(_errors_words(result)),
         *_seen_and_never_shown(result),
-        Heading("Other assumptions"),
+        doc.Heading("Other assumptions"),
     ]
     if result.checks:
         blocks.append(_check_table(result))
     blocks += [prose(_permutation_words(result))]
     if result.settling:
-        blocks.append(Heading(f"What would {verdict.settling} it, with 80% power"))
+        blocks.append(doc.Heading(f"What would {verdict.settling} it, with 80% power"))
     for way in result.settling:
         about = "" if way.pages is None else f" {_sentence(way.about)}."
         blocks.append(prose(f"{say_way(way, verdict.settling)}{about}"))
     blocks += how_to_interleave(result)
     if verdict.is_open and result.ratings is None and result.never_shown.results:
         blocks.append(prose(_RATE))
-    blocks += [Heading("When this must not be trusted"), prose(ASSUMED)]
+    blocks += [doc.Heading("When this must not be trusted"), prose(ASSUMED)]
     footer = [f"Intervals cover {confidence:.0%}; the share that lies beyond either end is half of the rest."]
-    return Document(_title(result), blocks, [source(result)], footer)
+    return doc.Document(_title(result), blocks, [source(result)], footer)
 
 
-def how_to_interleave(result: ClickComparison) -> Iterator[Block]:
+def how_to_interleave(result: ClickComparison) -> Iterator[doc.Block]:
     """The commands that make interleaved pages, where these would settle an open verdict."""
     if result.verdict.is_open and any(way.name == INTERLEAVING and way.pages is not None for way in result.settling):
         yield prose(_INTERLEAVE)
 
 
-def ratings_blocks(result: JudgedByClicks) -> Iterator[Block]:
+def ratings_blocks(result: JudgedByClicks) -> Iterator[doc.Block]:
     """How well ratings agree with clicks, before anything that uses them."""
     use = result.ratings
     if use is None:
         return
-    yield Heading("Ratings beside clicks")
+    yield doc.Heading("Ratings beside clicks")
     yield from (prose(f"{_sentence(str(agreement))}.") for agreement in use.agreements)
     if use.unused:
         yield prose(f"They are not used: {use.unused}.")
@@ -155,14 +151,14 @@ def ratings_blocks(result: JudgedByClicks) -> Iterator[Block]:
     yield prose(f"{_sentence(use.account)}.")
 
 
-def _seen_and_never_shown(result: JudgedByClicks) -> Iterator[Block]:
-    yield Heading("What the log can see")
+def _seen_and_never_shown(result: JudgedByClicks) -> Iterator[doc.Block]:
+    yield doc.Heading("What the log can see")
     yield from map(prose, _support_words(result))
-    yield Heading("Never-shown results")
+    yield doc.Heading("Never-shown results")
     yield from map(prose, _never_shown_words(result))
 
 
-def _measure_table(result: ClickComparison) -> Table:
+def _measure_table(result: ClickComparison) -> doc.Table:
     """Every measure of both rankers, and their difference."""
     confidence = _first(result).interval.confidence
     head = ("measure", result.new, result.old, "difference", f"{confidence:.0%} interval")
@@ -170,35 +166,47 @@ def _measure_table(result: ClickComparison) -> Table:
     for name, pair in result.measures.items():
         values = (f"{each.interval.estimate:.4f}" for each in (pair.new, pair.old))
         rows.append((name, *values, signed(pair.interval.estimate), worded_ends(pair.interval)))
-    return Table(head, rows, about=f"{result.new} minus {result.old}.", wide=True)
+    return doc.Table(head, rows, about=f"{result.new} minus {result.old}.", wide=True)
 
 
-def _gain_figure(result: ClickComparison) -> Iterator[Figure]:
+def _gain_figure(result: ClickComparison) -> Iterator[doc.Figure]:
     """The gain by each measure with its interval, in percent of what the old ranker has, where that is not 0."""
     wholes = {name: abs(pair.old.interval.estimate) / 100 for name, pair in result.measures.items()}
     pairs = {name: pair for name, pair in result.measures.items() if wholes[name]}
     if not wholes[result.first.measure]:
         return
     margin = result.verdict.margin / wholes[result.first.measure]
-    series, ends = [], [-margin, margin]
-    for at, (name, pair) in enumerate(pairs.items()):
-        interval = pair.interval
-        estimate, low, high = (end / wholes[name] for end in (interval.estimate, interval.low, interval.high))
-        note = f"{name}: {signed(interval.estimate)} ({worded_ends(interval)})"
-        series.append(Series(name, (Point(at, estimate, low, high, note),)))
-        ends += [low, estimate, high]
     about = f"Right of 0, {result.new} is better. Lines beside 0: the margin, {margin:.3g}% of what {result.old} has."
-    values = Axis.around([0.0, *ends], most=6, name="gain, in percent")
-    rows, marked = Axis.of_rows(list(pairs)), (0.0, -margin, margin)
-    yield Figure("Gain by measure", tuple(series), rows, values, "rows", _WIDTH, marked=marked, about=about)
+    intervals = {name: pair.interval for name, pair in pairs.items()}
+    yield _interval_figure("Gain by measure", intervals, wholes, "gain, in percent", (0.0, -margin, margin), about)
 
 
-def _check_table(result: ClickComparison) -> Table:
+def _interval_figure(
+    title: str,
+    intervals: Mapping[str, Interval],
+    wholes: Mapping[str, float],
+    what: str,
+    marked: tuple[float, ...],
+    about: str,
+) -> doc.Figure:
+    """Intervals by name, a row each, divided by what they are a share of, if anything."""
+    series, reach = [], [*marked]
+    for at, (name, interval) in enumerate(intervals.items()):
+        ends = (interval.estimate, interval.low, interval.high)
+        estimate, low, high = (end / wholes.get(name, 1.0) for end in ends)
+        note = f"{name}: {signed(interval.estimate)} ({worded_ends(interval)})"
+        series.append(doc.Series(name, (doc.Point(at, estimate, low, high, note),)))
+        reach += [low, estimate, high]
+    rows, values = doc.Axis.of_rows(list(intervals)), doc.Axis.around(reach, most=6, name=what)
+    return doc.Figure(title, tuple(series), rows, values, "rows", _WIDTH, marked=marked, about=about)
+
+
+def _check_table(result: ClickComparison) -> doc.Table:
     rows = [
         (check.name, signed(check.gain.estimate), worded_ends(check.gain), check.decision) for check in result.checks
     ]
     about = f"{result.first.measure} with a steeper and a flatter curve: what each interval alone says."
-    return Table(("curve", "difference", "interval", "decision"), rows, about=about, text=("decision",), wide=True)
+    return doc.Table(("curve", "difference", "interval", "decision"), rows, about=about, text=("decision",), wide=True)
 
 
 def _title(result: JudgedByClicks) -> str:
@@ -219,6 +227,102 @@ def source(result: JudgedByClicks) -> str:
         queries, them = count(result.left_out, "query", "queries"), "it" if result.left_out == 1 else "them"
         log += f"; {queries} left out, since a ranker was trained on {them}"
     return f"{log}. {_sentence(result.estimator)}; propensities: {curve}."
+
+
+# -- several rankers -----------------------------------------------------------------------------------------------
+
+
+def several_document(result: SeveralComparisons) -> doc.Document:
+    """Which to try first, all differences with their intervals, and what they rest on."""
+    by_clicks = {name: pair for name, pair in result.comparisons.items() if isinstance(pair, ClickComparison)}
+    title = f"Try {result.try_first} first" if result.try_first else f"Keep {result.old}"
+    blocks: list[doc.Block] = [
+        doc.Notice(TONES[result.decision], [_choice_words(result)], title, large=True),
+        *(block for pair in list(by_clicks.values())[:1] for block in ratings_blocks(pair)),
+        _ranker_table(result),
+        _difference_figure(result),
+        doc.Paragraph(
+            f"All of these intervals hold the truth at once with {result.confidence:.0%} confidence, each by itself "
+            f"with {result.confidence_each:.1%}."
+        ),
+    ]
+    if by_clicks:
+        blocks += [*_grounds(by_clicks), *_what_next(result, by_clicks)]
+    names = listed(result.comparisons, "and")
+    data = data_label(result.data, result.synthetic)
+    about = [source(pair) for pair in by_clicks.values()][:1]
+    return doc.Document(f"{names} against {result.old} on {data}{', by clicks alone' * bool(by_clicks)}", blocks, about)
+
+
+def _choice_words(result: SeveralComparisons) -> str:
+    """Which ranker to try first, how it compares, and which others may be better."""
+    first, old, level = result.try_first, result.old, result.not_told_apart
+    if first is None:
+        return f"All are worse than {old}, by {result.measure}: there is none to try."
+    how = {
+        "better": f"{first} is better than {old}",
+        "no difference": f"{first} and {old} do not differ by more than matters",
+    }.get(result.decision, f"It is open whether {first} is better than {old}")
+    others = [name for name in result.comparisons if name != first and result.decisions[name] != "worse"]
+    text = f"{how}, by {result.measure}"
+    if level:
+        return f"{text}. It has the highest estimate, but {listed(level, 'and')} cannot be told from it."
+    return f"{text}, and {first} is ahead of {listed(others, 'and')}." if others else f"{text}."
+
+
+def _ranker_table(result: SeveralComparisons) -> doc.Table:
+    """Each ranker with its value and difference."""
+    head = ("ranker", result.measure, "difference", "interval", "verdict")
+    rows, values = [], {name: pair.as_dict()["measures"][result.measure] for name, pair in result.comparisons.items()}
+    for name in _by_estimate(result):
+        interval, pair = result.interval(name), result.comparisons[name]
+        words = pair.verdict.words if isinstance(pair, ClickComparison) else result.decisions[name]
+        value = f"{values[name]['new']:.4f}"
+        rows.append((name, value, signed(interval.estimate), worded_ends(interval), words))
+    rows.append((result.old, f"{next(iter(values.values()))['old']:.4f}", "", "", ""))
+    return doc.Table(head, rows, about=f"Each minus {result.old}.", text=("verdict",), wide=True)
+
+
+def _by_estimate(result: SeveralComparisons) -> list[str]:
+    """The names, the highest estimate first."""
+    return sorted(result.comparisons, key=lambda name: -result.interval(name).estimate)
+
+
+def _difference_figure(result: SeveralComparisons) -> doc.Figure:
+    intervals = {name: result.interval(name) for name in _by_estimate(result)}
+    about = f"Right of 0, a ranker is better than {result.old}."
+    return _interval_figure("Differences", intervals, {}, f"difference in {result.measure}", (0.0,), about)
+
+
+def _grounds(by_clicks: dict[str, ClickComparison]) -> Iterator[doc.Block]:
+    """What the log can see of each ranker, and why each verdict is as it is."""
+    yield doc.Heading("What the log can see")
+    head = ("ranker", "top shown", "never shown", "by queries", "curve", "model", "extrapolation")
+    rows = []
+    for name, pair in by_clicks.items():
+        errors = pair.first.difference.errors
+        parts = (errors.queries, errors.propensities, errors.model, errors.extrapolation)
+        seen = (percent(pair.support.shown), f"{pair.never_shown.results:,}")
+        rows.append((name, *seen, *(f"{part:.4f}" for part in parts)))
+    about = "The share of the top that was ever shown, results that never were, and the parts of the error."
+    yield doc.Table(head, rows, about=about, wide=True)
+    yield doc.Paragraph(behaviour_words(next(iter(by_clicks.values())).behaviour))
+    yield doc.Heading("Why")
+    for name, pair in by_clicks.items():
+        yield prose(f"{name}: {pair.verdict.reason}")
+
+
+def _what_next(result: SeveralComparisons, by_clicks: dict[str, ClickComparison]) -> Iterator[doc.Block]:
+    """What would settle whether the ranker to try first is better, and when not to trust it."""
+    if result.try_first is not None and by_clicks[result.try_first].settling:
+        pair = by_clicks[result.try_first]
+        verb = pair.verdict.settling
+        yield doc.Heading(f"What would {verb} it for {result.try_first}, with 80% power")
+        for way in pair.settling:
+            yield prose(say_way(way, verb))
+        yield from how_to_interleave(pair)
+    yield doc.Heading("When this must not be trusted")
+    yield doc.Paragraph(ASSUMED)
 
 
 # -- words ---------------------------------------------------------------------------------------------------------
@@ -334,9 +438,9 @@ def _percent_range(interval: Interval) -> str:
     return f"{percent(interval.estimate)} ({span(interval.low, interval.high, '.0%')})"
 
 
-def prose(text: str) -> Paragraph:
+def prose(text: str) -> doc.Paragraph:
     """A paragraph whose negative numbers have a true minus."""
-    return Paragraph([minus(text)])
+    return doc.Paragraph([minus(text)])
 
 
 def signed(value: float) -> str:

@@ -12,7 +12,7 @@ from cldrank.evaluation.click_results import PermutationCheck, SensitivityCheck
 from cldrank.evaluation.decision_rule import decide
 from cldrank.evaluation.exposure import LoggedClicks, RankOrder, ScoreOrder
 from cldrank.evaluation.intervals import ClickEstimator, Valued
-from cldrank.evaluation.off_policy import Affine
+from cldrank.evaluation.off_policy import off_policy_relevance
 from cldrank.propensity import AffineClicks, Propensities, SegmentPropensities
 from cldrank.propensity.segment_propensities import Curve
 
@@ -30,7 +30,7 @@ def check_curves(
     checks = []
     for name, step in _OTHER_CURVES.items():
         other = replace(clicks, log=clicks.log.with_curve(_tilted(clicks.log.curve, step)))
-        if clicks.model is not None and clicks.estimator.uses_model:
+        if clicks.model is not None:
             other = other.learned(folds=_FOLDS)
         gain = other.estimate(measure, new, old).interval
         checks.append(SensitivityCheck(name, gain, decide(gain, margin)))
@@ -70,7 +70,7 @@ def check_permuted(clicks: ClickEstimator, measure: ClickMeasure, order: RankOrd
     if not gained.any():
         return None
     random = np.random.default_rng([clicks.seed, 3])
-    gains = np.array([gained @ Affine().relevance(_permuted(log, random), None) for _ in range(_PERMUTATIONS)])
+    gains = np.array([gained @ off_policy_relevance(_permuted(log, random)) for _ in range(_PERMUTATIONS)])
     sampled = _expected_gain(log, gained).error(clicks.n_queries)
     gain = clicks.interval(float(gains.mean()), float(np.hypot(gains.std(ddof=1), sampled)))
     return PermutationCheck(gain, passed=gain.low <= 0, order=order.name)

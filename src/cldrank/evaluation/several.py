@@ -94,15 +94,9 @@ class SeveralComparisons(MeasuredResult[PairComparison]):
 
     def document(self) -> Document:
         """Which to try first, all differences with their intervals, and what they rest on."""
-        from cldrank.evaluation.several_document import several_document
+        from cldrank.evaluation.result_documents import several_document
 
         return several_document(self)
-
-    def to_html(self) -> str:
-        """One page that needs no other file."""
-        from cldrank.documents import render_html
-
-        return render_html(self.document())
 
 
 def several_by_labels(

@@ -1,4 +1,4 @@
-"""Reports on results: for each experiment its figures and tables, as a page, as Markdown, or as CSV."""
+"""Reports on results: for each experiment its figures and tables, as a page or as Markdown."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from cldrank.decoding import dotted
 from cldrank.errors import UsageError
 from cldrank.experiment.experiment_file import SHIPPED, read
 from cldrank.experiment.results import Summary, load_results, setting_order, summary
-from cldrank.files import make_folder, replacing, save_text
+from cldrank.files import make_folder, save_text
 from cldrank.wording import count, duration, listed
 
-_FORMATS = ("html", "md", "csv")
+_FORMATS = ("html", "md")
 _MOST_PROBLEMS = 20  # of different errors or warnings
 _NAMES = {  # keys of settings in plain words
     "simulation.depth": "depth K",
@@ -39,7 +39,6 @@ def save_report(folder: str | PathLike[str], out: str | PathLike[str], format: s
 
     html    a page that needs no other file
     md      tables and links to SVG pictures, which are written beside it
-    csv     the summary: a line for each method, setting and measure; unknown values are empty
 
     Where `out` is a folder, the report is called `report` in it.
     """
@@ -48,9 +47,6 @@ def save_report(folder: str | PathLike[str], out: str | PathLike[str], format: s
     table = load_results(folder)
     target = Path(out)
     target = target / f"report.{format}" if target.is_dir() else make_folder(target.parent) / target.name
-    if format == "csv":
-        _save_csv(summary(table), target)
-        return (target,)
     document = report_document(table)
     if format == "html":
         save_text(target, doc.render_html(document))
@@ -62,20 +58,6 @@ def save_report(folder: str | PathLike[str], out: str | PathLike[str], format: s
         save_text(path, svg)
     save_text(target, doc.render_markdown(document, target.stem))
     return (target, *pictures)
-
-
-def _save_csv(cells: Sequence[Summary], target: Path) -> None:
-    from pyarrow.csv import write_csv
-
-    rows = [
-        {
-            key: None if isinstance(value, float) and math.isnan(value) else value
-            for key, value in cell.as_dict().items()
-        }
-        for cell in cells
-    ]
-    with replacing(target) as temporary:
-        write_csv(pa.Table.from_pylist(rows), temporary)
 
 
 # -- what a report is about ----------------------------------------------------------------------------------------

@@ -9,10 +9,5 @@ from cldrank.export.format import ExportRequest as ExportRequest
 from cldrank.export.shipping import Parity, Shipment, export_ranker
 
 __all__ = [
-    "ExportFormat",
-    "Exported",
-    "Parity",
-    "Shipment",
-    "export_formats",
-    "export_ranker",
-]
+    "ExportFormat", "Exported", "Parity", "Shipment", "export_formats", "export_ranker",
+]  # fmt: skip

@@ -114,17 +114,15 @@ def judge_documents(
     grades: Sequence[float] = GRADES,
     envelope: EnvelopeUse = "raise",
     seed: int = 0,
-    ratings: Any = None,
 ) -> Judgements:
     """Judge every candidate of a log by its clicks.
 
-    clicks         the log; candidates that it never showed are unknown
+    clicks         the log, perhaps `rated`; candidates that it never showed are unknown
     propensities   of its positions; or slopes and bases, which take account of trust as well
     confidence     of intervals
     grades         the least relevance of grades 1, 2, …; below the first is grade 0
     envelope       whether an assumed curve is raised where the clicks refute it
     seed           of the curves that are drawn where an estimated curve is uncertain
-    ratings        a file or frame of ratings, see `load_ratings`, or what it returns; or judge clicks that are `rated`
 
     What was shown a few times is drawn towards what is usual at its position, the more the less it was examined; or,
     if it was rated and ratings agree with clicks, towards what is usual there with such a rating; see
@@ -140,7 +138,6 @@ def judge_documents(
     check_whole("seed", seed, least=0)
     check_choice("envelope", envelope, get_args(EnvelopeUse))
     thresholds = checked_grades(grades)
-    clicks = clicks if ratings is None else clicks.rated(ratings)
     model = RelevancePosterior(clicks, _checked(clicks, propensities, envelope), seed)
     counts, n_rows = model.counts, clicks.candidates.n_rows
     relevance, low, high = intervals = np.full((3, n_rows), np.nan)

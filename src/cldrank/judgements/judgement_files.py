@@ -29,7 +29,6 @@ _FORBIDDEN = re.compile(r'["\\<>]')  # in a name: the Workbench refuses them
 _LONGEST = 2000  # characters of it
 _DESCRIPTION = "From clicks, corrected for position; probability of a click if examined."
 _TEXT_COLUMNS = ("query_id", "query_text")
-_ROWS = 1 << 16  # that are read at a time
 
 
 def write_judgements(
@@ -87,7 +86,7 @@ def read_query_texts(path: str | PathLike[str]) -> dict[str, str]:
     ...     read_query_texts(file)
     {'7': 'red shoes, size 39'}
     """
-    from cldrank.data.table_rows import file_part, id_texts
+    from cldrank.data.table_rows import file_part
 
     file = Path(path)
     if not file.is_file():
@@ -99,12 +98,8 @@ def read_query_texts(path: str | PathLike[str]) -> dict[str, str]:
         if names.count(name) != 1:
             raise FormatError(f"there must be one column {name!r}, and there are {some(names)}.", path=file)
     part.check(_TEXT_COLUMNS, ())
-    columns: tuple[list[str], list[str]] = ([], [])
-    for batch in part.read(_TEXT_COLUMNS, (), _ROWS):
-        for column, name, values in zip(columns, _TEXT_COLUMNS, batch.columns, strict=True):
-            column += id_texts(values, name, part, len(column))
     texts: dict[str, str] = {}
-    for query, text in zip(*columns, strict=True):
+    for query, text in zip(*part.columns(_TEXT_COLUMNS)[0], strict=True):
         if texts.setdefault(query, text) != text:
             raise FormatError(f"query {query} has two texts, {texts[query]!r} and {text!r}.", path=file)
     if not texts:

@@ -13,21 +13,6 @@ from cldrank.measures.ranking import Ranking
 from cldrank.measures.statistics import Comparison, Interval, bootstrap_interval, mean_interval, paired_comparison
 
 __all__ = [
-    "AP",
-    "DCG",
-    "ERR",
-    "NDCG",
-    "RR",
-    "Comparison",
-    "Interval",
-    "Measure",
-    "P",
-    "Ranking",
-    "bootstrap_interval",
-    "compute",
-    "mean",
-    "mean_interval",
-    "paired_comparison",
-    "parse",
-    "parse_all",
-]
+    "AP", "DCG", "ERR", "NDCG", "RR", "Comparison", "Interval", "Measure", "P", "Ranking", "bootstrap_interval",
+    "compute", "mean", "mean_interval", "paired_comparison", "parse", "parse_all",
+]  # fmt: skip

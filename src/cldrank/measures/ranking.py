@@ -53,12 +53,12 @@ class Ranking:
         """The first `cutoff` candidates of each query; everything for None."""
         if cutoff is None or cutoff >= self._longest:
             return self
-        shorter: Ranking = self._once(("top", cutoff), lambda: self._cut(cutoff))
+        key = ("top", cutoff)
+        if key not in self._made:
+            rows, offsets = segments.first_rows_of_segments(self.offsets, cutoff)
+            self._made[key] = Ranking(self.labels[rows], offsets, self.highest)
+        shorter: Ranking = self._made[key]
         return shorter
-
-    def _cut(self, cutoff: int) -> Ranking:
-        rows, offsets = segments.first_rows_of_segments(self.offsets, cutoff)
-        return Ranking(self.labels[rows], offsets, self.highest)
 
     @cached_property
     def _longest(self) -> int:

@@ -34,15 +34,11 @@ class Interval:
     confidence: float
     n: int
 
-    @property
-    def is_symmetric(self) -> bool:
-        """Whether the estimate lies in the middle."""
-        return bool(np.isclose(self.high - self.estimate, self.estimate - self.low, rtol=1e-6, atol=1e-15))
-
     def __format__(self, spec: str) -> str:
         spec = spec or ".3f"
-        if self.is_symmetric:
-            return f"{self.estimate:{spec}} ± {self.estimate - self.low:{spec.lstrip('+ ')}}"
+        above, below = self.high - self.estimate, self.estimate - self.low
+        if np.isclose(above, below, rtol=1e-6, atol=1e-15):
+            return f"{self.estimate:{spec}} ± {below:{spec.lstrip('+ ')}}"
         return f"{self.estimate:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
 
     def __str__(self) -> str:

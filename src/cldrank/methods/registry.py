@@ -9,6 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from cldrank.decoding import guess
 from cldrank.errors import UsageError
 from cldrank.methods.method import Method
 from cldrank.models import Model, Run, models
@@ -43,9 +44,8 @@ def method_named(name: str) -> type[Method]:
     """
     known = methods()
     if name not in known:
-        near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=1)
-        guess = f" Did you mean {near[0]}?" if near else ""
-        raise UsageError(f"there is no method {name!r}.{guess} The methods are {listed(known)}.")
+        meant = guess(name.lower().replace("_", "-"), known)
+        raise UsageError(f"there is no method {name!r}.{meant} The methods are {listed(known)}.")
     return known[name]
 
 
@@ -117,6 +117,4 @@ def _owner(kind: type[Method], model: Model, name: str) -> str:
     if others:
         raise UsageError(f"`{name}` is not for {model.label}; choose `model={others[0]!r}`.")
     known = settings_of(kind, type(model))
-    near = difflib.get_close_matches(name, known, n=1)
-    guess = f" Did you mean {near[0]}?" if near else f" It has {', '.join(known)}."
-    raise UsageError(f"{kind.label} has no parameter {name}.{guess}")
+    raise UsageError(f"{kind.label} has no parameter {name}.{guess(name, known) or f' It has {listed(known)}.'}")

@@ -24,7 +24,7 @@ from cldrank.errors import CldrankError, FormatError, UsageError
 from cldrank.evaluation.click_measures import parse_click_measures
 from cldrank.evaluation.decision_rule import Decision
 from cldrank.evaluation.experiment_planning import ONLINE_CONFIDENCE
-from cldrank.evaluation.off_policy import off_policy
+from cldrank.evaluation.judge import Estimator
 from cldrank.export.format import format_named
 from cldrank.fingerprints import file_fingerprint
 from cldrank.methods.needs import uses_clicks
@@ -115,7 +115,7 @@ class VerdictSettings(Value):
     measures: tuple[str, ...] = parameter(default=(), about="such as DCG@5; the first decides; none: the usual ones")
     margin: float | None = parameter(default=None, least=0, about="the smallest difference that matters")
     confidence: float = parameter(default=0.9, above=0, below=1, about="of the intervals")
-    estimator: str = parameter(default="doubly-robust", about="how clicks become relevance")
+    estimator: Estimator = parameter(default="doubly-robust", about="affine: without a model of never-shown results")
     trust_propensity: bool = parameter(default=False, about="take an assumed curve for known, even against the log")
 
 
@@ -343,7 +343,6 @@ def _check(pipeline: PipelineDefinition) -> None:
         _placed("window.last", n_days, pipeline.window.last)
     if verdict.measures:
         _placed("verdict.measures", parse_click_measures, list(verdict.measures), 1 << 30)
-    _placed("verdict.estimator", off_policy, verdict.estimator)
     for name in pipeline.export.to:
         _placed("export.to", format_named, name)
     for key in ("rename", "versions"):

@@ -357,7 +357,15 @@ def aggregate_task(bench: Workbench) -> Task:
     def work(folder: Path) -> Outcome:
         bench.dataset  # noqa: B018  # read before it is said what is going on
         bench.say("aggregating the log")
-        table, facts = _window(bench) if window.last else _whole_log(bench, folder)
+        if window.last:
+            days = DayFolder(bench.result("days", "days"))
+            table = days.read(bench.dataset, last=window.last)
+            facts: dict[str, Any] = {"days": [str(day) for day in days.window(window.last)]}
+        else:
+            counted = aggregate(bench.log_paths(), bench.dataset, **bench.counting())
+            pq.write_table(counted.rejects, folder / "rejects.parquet")
+            table, account = counted.clicks, counted.account
+            facts = {"rows": account.rows, "set_aside": account.n_rejected, "reasons": dict(account.rejected)}
         if window.depth is not None and window.depth > table.depth:
             raise UsageError(
                 f"window.depth = {window.depth} is deeper than the log, which reaches down to {table.depth}."
@@ -371,18 +379,6 @@ def aggregate_task(bench: Workbench) -> Task:
         return Outcome(words, facts)
 
     return Task("aggregate", inputs, parameters, work, _READING)
-
-
-def _window(bench: Workbench) -> tuple[ClickTable, dict[str, Any]]:
-    days, last = DayFolder(bench.result("days", "days")), bench.pipeline.window.last
-    return days.read(bench.dataset, last=last), {"days": [str(day) for day in days.window(last)]}
-
-
-def _whole_log(bench: Workbench, folder: Path) -> tuple[ClickTable, dict[str, Any]]:
-    counted = aggregate(bench.log_paths(), bench.dataset, **bench.counting())
-    pq.write_table(counted.rejects, folder / "rejects.parquet")
-    account = counted.account
-    return counted.clicks, {"rows": account.rows, "set_aside": account.n_rejected, "reasons": dict(account.rejected)}
 
 
 # -- propensities --------------------------------------------------------------------------------------------------

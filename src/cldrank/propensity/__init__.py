@@ -17,25 +17,8 @@ from cldrank.propensity.randomised import ClickThrough, Logged, Randomised, logg
 from cldrank.propensity.segment_propensities import BySegment, SegmentPropensities
 
 __all__ = [
-    "AdjacentChain",
-    "AffineClicks",
-    "AfterClick",
-    "AllPairs",
-    "Behaviour",
-    "BySegment",
-    "ClickThrough",
-    "DualLearning",
-    "Envelope",
-    "Logged",
-    "Pivot",
-    "Propensities",
-    "PropensityEstimator",
-    "Randomised",
-    "RegressionEM",
-    "Requirement",
-    "SegmentPropensities",
-    "TrustBias",
-    "estimators",
-    "impressions_needed",
+    "AdjacentChain", "AffineClicks", "AfterClick", "AllPairs", "Behaviour", "BySegment", "ClickThrough",
+    "DualLearning", "Envelope", "Logged", "Pivot", "Propensities", "PropensityEstimator", "Randomised",
+    "RegressionEM", "Requirement", "SegmentPropensities", "TrustBias", "estimators", "impressions_needed",
     "logged_probability",
-]
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from cldrank._typing import Floats
@@ -11,9 +11,8 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import UnidentifiableError
 from cldrank.propensity.affine_clicks import AffineClicks
 from cldrank.propensity.curve_checks import held_to_clicks
-from cldrank.propensity.estimator import REFUSALS, PropensityEstimator, comparing_estimators, estimators
+from cldrank.propensity.estimator import PropensityEstimator, comparing_estimators, estimators
 from cldrank.propensity.identifiability import Requirement, way_out
-from cldrank.propensity.propensities import Propensities
 from cldrank.propensity.segment_propensities import BySegment, Curve
 
 
@@ -69,27 +68,3 @@ def fitted_curve(
     curve: Curve = estimator.fit(table, dataset)
     curve = curve if clip is None else curve.clip(clip)
     return curve if isinstance(curve, AffineClicks) else held_to_clicks(curve, table, "off")
-
-
-def fitted_by_all(
-    methods: Iterable[PropensityEstimator[Any]],
-    table: ClickTable,
-    dataset: RankingDataset | None = None,
-    *,
-    clip: float | None = None,
-) -> tuple[dict[str, Propensities | AffineClicks], dict[str, str]]:
-    """The curve of each estimator that the log supports, and the reason why each other has none, by name."""
-    curves: dict[str, Propensities | AffineClicks] = {}
-    reasons = {}
-    for method in methods:
-        lacking = method.missing(dataset)
-        if lacking is not None:
-            reasons[method.name] = lacking
-            continue
-        try:
-            curve = method.fit(table, dataset)
-        except REFUSALS as refusal:
-            reasons[method.name] = getattr(refusal, "reason", "") or str(refusal).removesuffix(".")
-        else:
-            curves[method.name] = curve if clip is None else curve.clip(clip)
-    return curves, reasons

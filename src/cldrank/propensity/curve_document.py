@@ -29,24 +29,6 @@ def curve_document(curve: Any) -> Document:
     return Document(curve.origin, [figure, *_blocks(curve)])
 
 
-def estimates_document(curves: Mapping[str, Propensities], reasons: Mapping[str, str]) -> Document:
-    """The curves of several estimators side by side, and the reasons why the others have none."""
-    depth = max(map(len, curves.values()))
-    rows: list[tuple[str, ...]] = [
-        (str(at + 1), *(f"{curve.values[at]:.4g}" if at < len(curve) else "" for curve in curves.values()))
-        for at in range(min(depth, _MOST_POSITIONS))
-    ]
-    fits = [curve.goodness for curve in curves.values()]
-    names = [f"{name}, at least" if curve.bound else name for name, curve in curves.items()]
-    table = Table(
-        ("position", *names), [*rows, ("fit, p", *("" if fit is None else f"{fit.p_value:.2g}" for fit in fits))]
-    )
-    blocks: list[Block] = [curve_figure(curves), table, *docs.left_out(len(rows), depth, "positions")]
-    if reasons:
-        blocks.append(Table(("method", "why not here"), list(reasons.items()), text=("why not here",), wide=True))
-    return Document("Propensities by every method that applies", blocks)
-
-
 def _blocks(curve: Propensities | AffineClicks) -> Iterator[Block]:
     """The values of a curve, whether it fits the clicks, and its notes."""
     columns = dict(_columns(curve))

@@ -59,7 +59,8 @@ def load_curve(path: str | PathLike[str], kind: type[Any] | None = None) -> Any:
         what = "a folder, not a file" if file.is_dir() else "no such file"
         raise UsageError(f"{file}: {what} of propensities; a power law is written power:1.0.")
     content = _read(file)
-    form = _form(content)
+    named = content.get("format") if isinstance(content, dict) else None
+    form = _FORMATS.get(named) if isinstance(named, str) else None
     if form is None:
         content = {"values": _listed(content, file), "origin": f"from {file.name}"}
     try:
@@ -76,12 +77,6 @@ def _read(file: Path) -> Any:
         if opened.peek(4).startswith(b"PAR1"):
             raise FormatError("is a Parquet file (cells, say, or a log), not a file of propensities.", path=file)
         return msgspec.json.decode(opened.read())
-
-
-def _form(content: Any) -> type[Any] | None:
-    """The class of the curve in a file, if the file says."""
-    named = content.get("format") if isinstance(content, dict) else None
-    return _FORMATS.get(named) if isinstance(named, str) else None
 
 
 def _listed(content: Any, file: Path) -> list[Any]:

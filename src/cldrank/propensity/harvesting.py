@@ -183,16 +183,6 @@ class PairLikelihood:
         solved = np.linalg.solve(inner, flow[:, 1:, None])[:, :, 0]
         return np.concatenate([np.zeros((len(flow), 1)), solved], axis=1)
 
-    def start(self) -> Floats:
-        """Log propensities by least squares on the log ratios of clicks, weighted by how much they tell."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.log(self.below / self.above)
-            weight = self.above * self.below / (self.above + self.below)
-        known = np.isfinite(ratio)
-        weight = np.where(known, weight, 0.0)
-        gradient = self.scatter(weight * np.where(known, ratio, 0.0))
-        return self.potentials(self.laplacian(weight), gradient)
-
     def relevance(self, rho_upper: Floats, rho_lower: Floats) -> Floats:
         """(logs, pairs) the mean relevance that is most likely, given both propensities.
 
@@ -229,7 +219,7 @@ class PairLikelihood:
 
 def maximise(likelihood: PairLikelihood) -> Floats:
     """(logs, size) the log propensities of the largest likelihood, each log to its own end."""
-    logs = likelihood.start()
+    logs = np.zeros((len(likelihood.total), likelihood.size))
     value, gradient, curvature = likelihood.climb(logs)
     active = np.ones(len(logs), dtype=bool)
     for _ in range(_STEPS):

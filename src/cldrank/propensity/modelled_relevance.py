@@ -25,7 +25,6 @@ from cldrank.propensity.propensities import Propensities
 
 # a network of relevance beside a curve of positions; all queries teach, as none is held out to choose the epoch
 NETWORK = MLP(epochs=40, learning_rate=5e-3, l2=1e-5, batch_queries=32, warmup=0.0, validation=0.0)
-_EM_STEPS = 6
 _BLOCK_VALUES = 1 << 22
 _DETERMINED = 0.98  # features that explain more of the order than this leave nothing to estimate from
 
@@ -223,8 +222,8 @@ class RegressionEM(ModelledRelevance):
 
         P(click at k) = ρ_k γ(x),    γ(x) = σ(β·x + intercept)
 
-    Some steps of expectation and maximisation on cells, then Newton's method on the same likelihood to its end. Each
-    replicate of the intervals is a Newton step from the optimum.
+    The likelihood of cells that regression-EM climbs, maximised by Newton's method. Each replicate of the intervals is
+    a Newton step from the optimum.
 
     >>> import cldrank as cr
     >>> x = np.tile([0.0, 1.0, 2.0, 3.0], 30)
@@ -245,10 +244,7 @@ class RegressionEM(ModelledRelevance):
     def _estimate(self, shown: ShownCandidates) -> tuple[Floats, Floats, dict[str, Any]]:
         cells = shown.cells
         objective = ExaminedRegression(cells, shown.features, shown.row, self.model.l2)
-        start = objective.start
-        for _ in range(_EM_STEPS):
-            start = objective.em_step(start)
-        solution = optimise.newton(objective, start, max_steps=200, tolerance=1e-8)
+        solution = optimise.newton(objective, objective.start, max_steps=200, tolerance=1e-8)
         if not solution.converged:
             ended = f"{solution.status} after {solution.n_steps} steps"
             warn(ConvergenceWarning(f"{self.name} did not find the optimum ({ended}); a larger `l2` may help."))
@@ -302,28 +298,6 @@ class ExaminedRegression:
     def logs(self, parameters: Vector) -> Floats:
         """(k,) log ρ."""
         return np.concatenate([[0.0], parameters[: self.n_positions]])
-
-    def em_step(self, parameters: Vector) -> Vector:
-        """A step of regression-EM (Wang et al. 2018): ρ in closed form, and a Newton step of the regression.
-
-        P(examined | no click) = ρ (1 - γ) / (1 - ρ γ),    P(relevant | no click) = (1 - ρ) γ / (1 - ρ γ)
-        """
-        from scipy.special import expit
-
-        cells, fitted = self.cells, expit(self.scores(parameters))
-        gamma = fitted[self.row]
-        rho = np.exp(np.minimum(self.logs(parameters), 0.0))[cells.place]
-        left = np.maximum(1 - rho * gamma, 1e-12)
-        examined = np.bincount(cells.place, cells.clicks + self.missed * rho * (1 - gamma) / left, cells.size)
-        relevant = np.bincount(self.row, cells.clicks + self.missed * (1 - rho) * gamma / left, len(fitted))
-        shown = np.bincount(self.row, cells.impressions, len(fitted))
-        rates = np.clip(examined / np.bincount(cells.place, cells.impressions, cells.size), 1e-9, 1.0)
-        gradient = self._back(relevant - shown * fitted) / self.total
-        hessian = self._gram(shown * fitted * (1 - fitted)) / self.total
-        gradient[:-1] -= 2 * self.l2 * parameters[self.n_positions : -1]
-        hessian[np.arange(self.width), np.arange(self.width)] += 2 * self.l2
-        step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]
-        return np.concatenate([np.log(rates[1:] / rates[0]), parameters[self.n_positions :] + step])
 
     def __call__(self, parameters: Vector) -> Derivatives:
         """Value, gradient and Hessian."""

@@ -21,15 +21,6 @@ from cldrank.rankers.ranker_folder import ranker_fingerprint as ranker_fingerpri
 from cldrank.rankers.tree_ranker import TreeRanker
 
 __all__ = [
-    "BlendRanker",
-    "BordaRanker",
-    "LinearRanker",
-    "NetworkRanker",
-    "Provenance",
-    "Ranker",
-    "TreeRanker",
-    "blended",
-    "load_ranker",
-    "model_card",
-    "record_evaluation",
-]
+    "BlendRanker", "BordaRanker", "LinearRanker", "NetworkRanker", "Provenance", "Ranker", "TreeRanker", "blended",
+    "load_ranker", "model_card", "record_evaluation",
+]  # fmt: skip

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cldrank.documents import (
-    Block,
-    Code,
-    Document,
-    Heading,
-    Mono,
-    Notice,
-    Paragraph,
-    Strong,
-    Table,
-    render_markdown,
-)
+from cldrank import documents as doc
 from cldrank.rankers.base import Ranker
 from cldrank.rankers.linear_ranker import LinearRanker
 from cldrank.rankers.provenance import CurveRecord, DistilRecord, EvaluationRecord, FitRecord, Provenance, Record
@@ -44,20 +33,20 @@ def model_card(ranker: Ranker, notes: str = "") -> str:
     # Ranker of unknown origin
     """
     below = f"## Notes\n\n{notes.strip()}\n\n" if notes.strip() else ""
-    return f"{render_markdown(card_document(ranker))}\n{below}---\n\n{_FOOTER}\n"
+    return f"{doc.render_markdown(card_document(ranker))}\n{below}---\n\n{_FOOTER}\n"
 
 
-def card_document(ranker: Ranker) -> Document:
+def card_document(ranker: Ranker) -> doc.Document:
     """All that is known of a ranker."""
     origin = ranker.provenance
-    blocks: list[Block] = [Notice("warning", _SYNTHETIC, label="SYNTHETIC DATA.")] if origin.synthetic else []
-    blocks.append(Paragraph([Mono(repr(ranker))]))
+    blocks: list[doc.Block] = [doc.Notice("warning", _SYNTHETIC, label="SYNTHETIC DATA.")] if origin.synthetic else []
+    blocks.append(doc.Paragraph([doc.Mono(repr(ranker))]))
     if origin.method is not None:
-        blocks.append(Paragraph([Strong(origin.method.label), f" {origin.method.sentence}."]))
-    sections: dict[str, list[Block]] = {
-        "Limits": [Notice("note", [text], label="limit") for text in dict.fromkeys(known_limits(ranker))],
-        "Evaluation": list(_evaluations(origin.evaluations)) or [Paragraph("None is recorded.")],
-        "Safety": [] if origin.safety is None else [Paragraph(str(origin.safety)), *_facts(origin.safety)],
+        blocks.append(doc.Paragraph([doc.Strong(origin.method.label), f" {origin.method.sentence}."]))
+    sections: dict[str, list[doc.Block]] = {
+        "Limits": [doc.Notice("note", [text], label="limit") for text in dict.fromkeys(known_limits(ranker))],
+        "Evaluation": list(_evaluations(origin.evaluations)) or [doc.Paragraph("None is recorded.")],
+        "Safety": [] if origin.safety is None else [doc.Paragraph(str(origin.safety)), *_facts(origin.safety)],
         "Distillation": [] if origin.distilled is None else list(_distilled(origin.distilled)),
         "Data": _facts(_data(ranker)),
         "Clicks": _facts(origin.clicks),
@@ -68,16 +57,16 @@ def card_document(ranker: Ranker) -> Document:
         "Repeat it": _repeated(origin),
     }
     for title, inside in sections.items():
-        blocks += [Heading(title), *inside] if inside else []
+        blocks += [doc.Heading(title), *inside] if inside else []
     name = origin.method.label if origin.method else origin.estimator
-    return Document(f"{name} ranker, {origin}" if name else f"Ranker {origin}", blocks)
+    return doc.Document(f"{name} ranker, {origin}" if name else f"Ranker {origin}", blocks)
 
 
-def _facts(known: Record | Mapping[str, Any] | None) -> list[Block]:
+def _facts(known: Record | Mapping[str, Any] | None) -> list[doc.Block]:
     """A table of names and values."""
     facts = known.facts() if isinstance(known, Record) else known or {}
     rows = [(name, _text(value)) for name, value in facts.items()]
-    return [Table(("", ""), rows, text=("",))] if rows else []
+    return [doc.Table(("", ""), rows, text=("",))] if rows else []
 
 
 def _text(value: Any) -> str:
@@ -90,7 +79,7 @@ def _text(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.6g}"
 
 
-def _evaluations(evaluations: Sequence[EvaluationRecord]) -> Iterator[Block]:
+def _evaluations(evaluations: Sequence[EvaluationRecord]) -> Iterator[doc.Block]:
     for evaluation in evaluations:
         yield from _facts(evaluation)
         columns = ("mean", "low", "high", "confidence")
@@ -99,12 +88,14 @@ def _evaluations(evaluations: Sequence[EvaluationRecord]) -> Iterator[Block]:
             (name, *(f"{known[column]:.4f}" if column in known else "" for column in columns))
             for name, known in measures
         ]
-        yield Table(("measure", *columns), rows)
+        yield doc.Table(("measure", *columns), rows)
 
 
-def _distilled(record: DistilRecord) -> Iterator[Block]:
+def _distilled(record: DistilRecord) -> Iterator[doc.Block]:
     """How faithful a ranker is, and to which others."""
-    yield from (Paragraph([f"{text}."]) for text in (str(record), *(f"Fitted to {name}" for name in record.teachers)))
+    yield from (
+        doc.Paragraph([f"{text}."]) for text in (str(record), *(f"Fitted to {name}" for name in record.teachers))
+    )
 
 
 def _data(ranker: Ranker) -> dict[str, Any]:
@@ -125,11 +116,11 @@ def _data(ranker: Ranker) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _curves(propensities: Mapping[str, CurveRecord]) -> Iterator[Block]:
+def _curves(propensities: Mapping[str, CurveRecord]) -> Iterator[doc.Block]:
     """Each curve as facts and a table."""
     for segment, curve in propensities.items():
         yield from _facts({**({"segment": segment} if segment else {}), **curve.facts()})
-        yield from (Notice("note", [text]) for text in curve.notes)
+        yield from (doc.Notice("note", [text]) for text in curve.notes)
         columns = {name: getattr(curve, name) for name in ("values", "low", "high", "base")}
         known = {name: values for name, values in columns.items() if values}
         rows = [
@@ -137,7 +128,7 @@ def _curves(propensities: Mapping[str, CurveRecord]) -> Iterator[Block]:
             for at, row in enumerate(zip(*known.values(), strict=True))
         ]
         value = "slope" if curve.base else "propensity"
-        yield Table(("position", *(value if name == "values" else name for name in known)), rows)
+        yield doc.Table(("position", *(value if name == "values" else name for name in known)), rows)
 
 
 def _weights(ranker: Ranker) -> dict[str, float]:
@@ -148,15 +139,15 @@ def _weights(ranker: Ranker) -> dict[str, float]:
     return dict(sorted(weights.items(), key=lambda weight: -abs(weight[1]))[:_SHOWN])
 
 
-def _repeated(origin: Provenance) -> list[Block]:
+def _repeated(origin: Provenance) -> list[doc.Block]:
     """What trains the same ranker again."""
-    words = Paragraph(f"With cldrank {origin.cldrank} and data of these fingerprints, this trains the same ranker:")
+    words = doc.Paragraph(f"With cldrank {origin.cldrank} and data of these fingerprints, this trains the same ranker:")
     if origin.command:
-        return [words, Code(origin.command, "sh")]
+        return [words, doc.Code(origin.command, "sh")]
     if origin.method is None:
         return []
     arguments = ["dataset", *["clicks"] * bool(origin.clicks), *["propensities"] * bool(origin.propensities)]
-    return [words, Code(f"{origin.method.call}.fit({', '.join(arguments)})", "python")]
+    return [words, doc.Code(f"{origin.method.call}.fit({', '.join(arguments)})", "python")]
 
 
 # -- limits --------------------------------------------------------------------------------------------------------

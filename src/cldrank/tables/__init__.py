@@ -13,18 +13,9 @@ from cldrank.tables.frames import is_frame, is_spark_frame
 from cldrank.tables.sources import Source, TableFile, named_paths, table_files
 
 __all__ = [
-    "Engine",
-    "Relation",
-    "Role",
-    "TableFile",
-    "connect",
-    "is_frame",
-    "named_paths",
-    "open_table",
-    "quoted",
-    "resolve_columns",
-    "table_files",
-]
+    "Engine", "Relation", "Role", "TableFile", "connect", "is_frame", "named_paths", "open_table", "quoted",
+    "resolve_columns", "table_files",
+]  # fmt: skip
 
 
 @contextmanager

@@ -63,11 +63,9 @@ class OpenSearch(ExportFormat):
 
     def _trees(self, ranker: TreeRanker, request: ExportRequest, names: Sequence[str]) -> Exported:
         trees, learned = tree_forms(ranker), learned_missing(ranker)
-        losses: tuple[str, ...] = ()
-        if learned and not _knows_missing(request):
-            losses = (
-                f"{self.engine(request.version or self.newest)} does not send missing values where the splits do",
-            )
+        knows_missing = request.at_least("8.11.4") or (request.at_least("3.8") and not request.at_least("5"))
+        engine = self.engine(request.version or self.newest)  # from 5 on Elasticsearch
+        losses = () if knows_missing or not learned else (f"{engine} does not send missing values where the splits do",)
         way_out = "export for OpenSearch 3.8, for Elasticsearch 8.12 or later, retrain without missing values, or "
         self.accept(ranker, request, losses, way_out)
         model = {"type": "model/xgboost+json", "definition": json.dumps([xgboost_dump(tree, names) for tree in trees])}
@@ -120,8 +118,3 @@ def _derived(scaling: AffineForm, place: int, name: str) -> dict[str, Any]:
     if scaling.low is not None:
         scaled = f"min(max({scaled}, {scaling.low!r}), {scaling.high!r})"
     return {"name": f"{name}_scaled", "params": [], "template_language": "derived_expression", "template": scaled}
-
-
-def _knows_missing(request: ExportRequest) -> bool:
-    """Whether the plugin sends a missing value where each split says; versions from 5 on are Elasticsearch's."""
-    return request.at_least("8.11.4") or (request.at_least("3.8") and not request.at_least("5"))
