@@ -49,8 +49,8 @@ def import_log(
 ) -> ImportReport:
     r"""Turn the log of another program into a plain log in Parquet: a file or, written by Spark, a folder.
 
-    source              "ubi", with `queries` and `events`, or "metarank", with `paths`: files, folders, patterns or
-                        DataFrames
+    source              "ubi", with `queries` and `events`, or `paths` of both, or "metarank", with `paths`: files,
+                        folders, patterns or DataFrames
     rejects             a Parquet file for the records set aside, with reasons
     engine, memory_limit, threads, master   see `cldrank.tables.connect`
     progress            is called with a text before each step
@@ -82,12 +82,13 @@ def import_log(
     sources = _sources(source, paths, queries, events)
     tell = progress or str  # which does nothing
     limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "master": master}
-    files = [file for named in sources if not is_frame(named) for file in text_files(named)]
-    with connect(engine, source=sources[0], **limits) as opened, querying(opened, some(files, 3) or "the DataFrame"):
+    read = [["the DataFrame", id(named)] if is_frame(named) else text_files(named) for named in sources]
+    where = some([file for files in read for file in files if not isinstance(file, int)], 3)
+    with connect(engine, source=sources[0], **limits) as opened, querying(opened, where):
         _check_target(Path(out), opened)
         tell("reading records …")
         if source == "ubi":
-            records = ubi_records(queries, events, opened, options)
+            records = ubi_records(*sources, opened, options, together=read[0] == read[1])
         else:
             records = metarank_records(paths, opened, options)
         tell("joining clicks to results …")
@@ -100,14 +101,13 @@ def import_log(
 
 
 def _sources(source: str, paths: Any, queries: Any, events: Any) -> list[Any]:
-    """The sources to read: queries and events, or a single set of files."""
-    if source == "ubi":
-        if queries is None or events is None or paths is not None:
-            raise UsageError(
-                "UBI keeps queries and events apart; name both, with `queries` and `events`, and no other."
-            )
-        return [queries, events]
-    if paths is None or queries is not None or events is not None:
+    """The sources to read: queries and events, which may be the same, or a single set of files."""
+    apart = queries is not None or events is not None
+    if source == "ubi" and apart and (queries is None or events is None or paths is not None):
+        raise UsageError("name the files of queries and of events, with `queries` and `events`; or, of both, no other.")
+    if source == "ubi" and (apart or paths is not None):
+        return [queries, events] if apart else [paths, paths]
+    if paths is None or apart:
         raise UsageError(f"a log of {source} is one set of files; name them alone, without `queries` and `events`.")
     return [paths]
 
