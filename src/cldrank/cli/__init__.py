@@ -20,6 +20,7 @@ from cldrank.cli import (
     distil,
     experiment,
     export,
+    features,
     judgements,
     online,
     pipeline,
@@ -65,6 +66,7 @@ app = _Root(
     {  # in the order of use
         "data": data.app,
         "clicks": clicks.app,
+        "features": features.app,
         "propensity": propensity.app,
         "simulate": ShellCommand(simulate.SimulateCommand, simulate.derived_options),
         "train": train.app,

@@ -97,7 +97,7 @@ def ubi_records(queries: Any, events: Any, engine: Engine, options: ImportOption
     stray = f"CASE WHEN {fields.text('action_name')} IS NOT NULL THEN 'not a query' WHEN {bulk} THEN 'bulk line' END"
     raw = (
         f"SELECT {fields.text('query_id', required=True)} AS page, "
-        f"{_query_text(fields.text('user_query', required=True), options)} AS query, "
+        f"{query_text(fields.text('user_query', required=True), options.normalise)} AS query, "
         f"{fields.times('timestamp')}, {fields.text('client_id')} AS user_id, "
         f"{fields.text(options.surface)} AS surface, {fields.texts(*_HITS)} AS documents, "
         f"{fields.text('application')} AS client, {stray} AS stray FROM {fields.table}"
@@ -115,7 +115,7 @@ def ubi_records(queries: Any, events: Any, engine: Engine, options: ImportOption
         f"{fields.text(document, options.object_id, required=True)} AS doc_id, "
         f"{casts.whole(casts.trimmed(ordinal), pa.string()).value} AS ordinal, "
         f"CAST({fields.value('timestamp')[0]} AS VARCHAR) AS mark, "
-        f"{_query_text(fields.text('user_query'), options)} AS query, "
+        f"{query_text(fields.text('user_query'), options.normalise)} AS query, "
         f"{features if is_text(kind) else f'to_json({features})'} AS features, "
         f"{fields.text(*_BULK)} IS NOT NULL AND {action} IS NULL AS is_bulk FROM {fields.table}"
     )
@@ -149,7 +149,7 @@ def metarank_records(source: Any, engine: Engine, options: ImportOptions) -> Rec
     needed = {"event": "event_", "id": "id_", "ranking": "page", "item": "doc_id", "type": "type_"}
     read = engine.hold(
         f"SELECT {', '.join(f'{fields.text(name, required=True)} AS {column}' for name, column in needed.items())}, "
-        f"{_query_text(query, options)} AS query, {fields.times('timestamp')}, "
+        f"{query_text(query, options.normalise)} AS query, {fields.times('timestamp')}, "
         f"CAST({fields.value('timestamp')[0]} AS VARCHAR) AS mark, {fields.text('user')} AS user_id, "
         f"{fields.text('tenant')} AS surface, "
         f"list_transform({items}, lambda i: nullif(CAST(i.id AS VARCHAR), '')) AS documents FROM {table}"
@@ -191,9 +191,9 @@ def _columns(kinds: Mapping[str, pa.DataType]) -> list[pa.Field]:
     return [pa.field(root, below.get("") or pa.struct(_columns(below))) for root, below in inner.items()]
 
 
-def _query_text(sql: str, options: ImportOptions) -> str:
+def query_text(sql: str, normalise: bool) -> str:
     """A query in lower case with single blanks between its words, or as it was typed; blank ones are NULL."""
-    if options.normalise:
+    if normalise:
         return f"nullif(lower(trim(regexp_replace({sql}, '{_BLANKS}', ' ', 'g'))), '')"
     return f"CASE WHEN regexp_replace({sql}, '{_BLANKS}', '', 'g') <> '' THEN {sql} END"
 
