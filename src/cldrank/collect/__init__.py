@@ -1,13 +1,13 @@
-"""`collect_features`: candidates of queries with their features, as a search engine computes them.
+"""`collect_features`: candidates of queries with their features, as a search engine finds and computes them.
 
 featureset   the file that defines features, in the form of its engine
-engines       what to ask an engine, and how to read its answer: a file each
-queries       the queries to ask, and what a log says of them
-collecting    part by part into a file, which a killed run leaves resumable
+engines      what to ask an engine, and how to read its answer: a file each
+queries      the queries to ask, and what a log says of them
+collecting   part by part into a file, which a run that was killed goes on with
 """
 
 from cldrank.collect.collecting import Collected, collect_features
-from cldrank.collect.engines import ENGINES, read_featureset
+from cldrank.collect.engines import ENGINES
 from cldrank.collect.featureset import FeatureSet
 
-__all__ = ["ENGINES", "Collected", "FeatureSet", "collect_features", "read_featureset"]
+__all__ = ["ENGINES", "Collected", "FeatureSet", "collect_features"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,74 +11,64 @@ import pyarrow as pa
 from cldrank.clicks.imports.log_formats import RecordFields, query_text
 from cldrank.errors import DataError
 from cldrank.tables import Engine, Relation, Role, resolve_columns
-from cldrank.tables.columns import quoted, text_literal
+from cldrank.tables.columns import text_literal
 from cldrank.tables.types import is_text
 
-_ROLES = (Role("query_id", required=True), Role("doc_id", required=True), Role("timestamp"))
+Shown = dict[str, dict[str, dict[str, Any]]]  # by query and document: logged features, if any
+_ROLES = tuple(Role(name, required=name != "timestamp") for name in ("query_id", "doc_id", "timestamp"))
 
-Shown = dict[str, dict[str, dict[str, Any]]]  # by query and document: the logged features, perhaps none
 
-
-def read_queries(source: Any, engine: Engine, *, normalise: bool = True) -> dict[str, str]:
+def read_queries(source: Any, engine: Engine) -> dict[str, str]:
     """The texts of queries by id, sorted by id.
 
     A table has the columns query_id and query; without texts, as in a log imported from UBI, the id is the text. In
     queries of UBI, which have `user_query`, the normalised text is the id, as an import has it.
     """
-    names = ("query_id", "query", "user_query")
-    fields = RecordFields(source, engine, dict.fromkeys(names, pa.string()), "queries", None)
-    query_id, text, typed = (fields.text(name) for name in names)
-    rows = (
-        f"(SELECT {query_id} AS query_id, {text} AS text, {query_text(typed, normalise)} AS typed FROM {fields.table})"
+    fields = RecordFields(
+        source, engine, dict.fromkeys(("query_id", "query", "user_query"), pa.string()), "queries", None
     )
-    known = engine.row(f"SELECT count(query_id) AS ids, count(text) AS texts, count(typed) AS typed FROM {rows}")
-    if known["typed"]:
-        both = "typed AS query_id, typed AS text"
-    else:
-        both = "query_id, text" if known["texts"] else "query_id, query_id AS text"
-    found = engine.rows(f"SELECT DISTINCT {both} FROM {rows} ORDER BY 1, 2")
-    queries = {row["query_id"]: row["text"] for row in found if row["query_id"] is not None and row["text"] is not None}
-    if not queries:
-        raise DataError(f"{fields.table.where}: there are no queries, which have query_id and query, or user_query.")
+    typed, text = query_text(fields.text("user_query"), True), query_text(fields.text("query"), False)
+    rows = f"(SELECT {fields.text('query_id')} AS id, {text} AS text, {typed} AS typed FROM {fields.table})"
+    has = engine.row(f"SELECT count(typed) > 0 AS typed, count(text) > 0 AS text FROM {rows}")
+    query, words = ("typed", "typed") if has["typed"] else ("id", "text" if has["text"] else "id")
+    found = engine.rows(
+        f"SELECT {query} AS id, min({words}) AS text, count(DISTINCT {words}) AS texts FROM {rows} "
+        f"WHERE {query} IS NOT NULL GROUP BY 1 ORDER BY 1"
+    )
     for row in found:
-        if row["text"] not in (None, queries.get(row["query_id"], row["text"])):
-            raise DataError(f"{fields.table.where}: query {row['query_id']!r} has several texts.")
-        if row["text"] is None and row["query_id"] not in (None, *queries):
-            raise DataError(f"{fields.table.where}: query {row['query_id']!r} has no text.")
-    return queries
+        if row["texts"] != 1:
+            problem = f"query {row['id']!r} has {row['texts']} texts, and needs one"
+            raise DataError(f"{fields.table.where}: {problem}, in the column query.")
+    if not found:
+        raise DataError(f"{fields.table.where}: there are no queries, which have query_id and query, or user_query.")
+    return {row["id"]: row["text"] for row in found}
 
 
-def open_log(source: Any, engine: Engine, columns: Mapping[str, str] | None) -> Relation:
+def open_log(source: Any, engine: Engine) -> Relation:
     """A row per query and document that a log shows, with the latest features that were logged, if any (as JSON)."""
     table = engine.open(source, what="log")
-    own = {role: quoted(name) for role, name in resolve_columns(table.columns, columns, _ROLES, table.where).items()}
+    own = resolve_columns(table.columns, None, _ROLES, table.where)
     features = "CAST(NULL AS VARCHAR)"
     if "features" in table.columns:
         features = "features" if is_text(table.schema.field("features").type) else "CAST(to_json(features) AS VARCHAR)"
-    latest = f"max_by({features}, {own['timestamp']})" if "timestamp" in own else "NULL"
-    ids = ", ".join(f"CAST({own[role]} AS VARCHAR) AS {role}" for role in ("query_id", "doc_id"))
+    latest = f"max_by({features}, timestamp)" if "timestamp" in own else "NULL"
     return engine.hold(
-        f"SELECT {ids}, coalesce({latest}, max({features})) AS features FROM {table} WHERE {own['query_id']} IS NOT NULL "
-        f"AND {own['doc_id']} IS NOT NULL GROUP BY ALL ORDER BY 1, 2"
+        "SELECT CAST(query_id AS VARCHAR) AS query_id, CAST(doc_id AS VARCHAR) AS doc_id, "
+        f"coalesce({latest}, max({features})) AS features FROM {table} "
+        "WHERE query_id IS NOT NULL AND doc_id IS NOT NULL GROUP BY 1, 2"
     )
 
 
 def shown_of(log: Relation, queries: Sequence[str]) -> Shown:
-    """What a log shows for some queries."""
-    chosen = ", ".join(map(text_literal, queries))
+    """What a log shows for some queries; features that are no numbers are refused."""
     shown: Shown = {query: {} for query in queries}
+    chosen = ", ".join(map(text_literal, queries))
     for row in log.engine.rows(f"SELECT * FROM {log} WHERE query_id IN ({chosen}) ORDER BY query_id, doc_id"):
-        shown[row["query_id"]][row["doc_id"]] = _logged(row)
+        try:
+            values = json.loads(row["features"] or "{}")
+            own = {name: None if value is None else float(value) for name, value in values.items()}
+        except (ValueError, TypeError, AttributeError):
+            place = f"query {row['query_id']!r}, document {row['doc_id']!r}"
+            raise DataError(f"the features of {place} in the log are no object of numbers.") from None
+        shown[row["query_id"]][row["doc_id"]] = own
     return shown
-
-
-def _logged(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The logged features of a document; what is no number or null is refused."""
-    place = f"query {row['query_id']!r}, document {row['doc_id']!r}"
-    try:
-        values = {} if row["features"] is None else json.loads(row["features"])
-    except ValueError:
-        values = None
-    if not isinstance(values, dict) or any(not isinstance(value, int | float | None) for value in values.values()):
-        raise DataError(f"the features logged for {place} must be an object of numbers, not {row['features']!r:.80}.")
-    return values

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -325,3 +328,58 @@ def test_excluded_users_are_set_aside_with_their_events(
     assert report.rows == len(rows) - len(theirs)
     again = imported(paths, tmp_path / "log.parquet", exclude_users=["client 0", "client 7"], engine=engine)
     assert again.set_aside == report.set_aside
+
+
+class _Indices(BaseHTTPRequestHandler):
+    """Two indices in pages of 100: by a point in time, or by a scroll where `points` has none."""
+
+    server: Any
+
+    def do_POST(self) -> None:
+        address = urlsplit(self.path)
+        text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        status, answer = self.answer(address.path, json.loads(text or "{}"))
+        content = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        _, index, *rest = path.split("/")
+        if "/".join(rest) in ("_pit", "_search/point_in_time"):
+            name = self.server.points.get("/".join(rest))
+            return (200, {name: index}) if name else (405, {"error": "no handler"})
+        if path == "/_search":
+            if not self.server.sorts:
+                return 400, {"error": "No mapping found for [_shard_doc] in order to sort on"}
+            return self.page(body["pit"]["id"], *body.get("search_after", [0]))
+        if path == "/_search/scroll":
+            return self.page(*json.loads(body["scroll_id"]))
+        return self.page(index, 0)
+
+    def page(self, index: str, start: int) -> tuple[int, Any]:
+        chosen = self.server.indices[index][start : start + 100]
+        hits = [{"_id": str(n), "_source": own, "sort": [n]} for n, own in enumerate(chosen, start + 1)]
+        return 200, {"hits": {"hits": hits}, "pit_id": index, "_scroll_id": json.dumps([index, start + 100])}
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize(
+    ("points", "sorts"),
+    [({"_pit": "id"}, True), ({"_search/point_in_time": "pit_id"}, True), ({"_search/point_in_time": "pit_id"}, False)],
+)
+def test_live_indices(
+    log: Path, rows: list[ubi_export.Row], tmp_path: Path, points: dict[str, str], sorts: bool
+) -> None:
+    made = ubi_export.export(rows)
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Indices)
+    server.indices, server.points, server.sorts = {"ubi_queries": made.queries, "clicks": made.events}, points, sorts
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    import_log("ubi", url=f"http://127.0.0.1:{server.server_port}", events="clicks", out=tmp_path / "log.parquet")
+    server.shutdown()
+    server.server_close()
+    assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
+    assert len((tmp_path / "log.clicks.jsonl").read_text().splitlines()) == len(made.events)

@@ -1,6 +1,7 @@
 """`import_log`: logs of other programs, turned into the plain log that everything else takes, with a report.
 
-formats       from files to pages and events: where UBI and Metarank keep what these say
+live          from the indices of a live engine to files
+log_formats   from files to pages and events: where UBI and Metarank keep what these say
 record_join   from pages and events to rows, and a report with a reason for every record that is not in the log
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.arguments import check_choice
+from cldrank.clicks.imports.live import pull
 from cldrank.clicks.imports.log_formats import metarank_records, ubi_records
 from cldrank.clicks.imports.record_join import ImportOptions, ImportReport, SetAside, join_records
 from cldrank.clicks.log.plain_log import querying
@@ -39,6 +41,7 @@ def import_log(
     out: str | PathLike[str],
     queries: Any = None,
     events: Any = None,
+    url: str | None = None,
     rejects: str | PathLike[str] | None = None,
     engine: str | Any = "duckdb",
     memory_limit: str = "3GB",
@@ -51,6 +54,8 @@ def import_log(
 
     source              "ubi", with `queries` and `events`, or `paths` of both, or "metarank", with `paths`: files,
                         folders, patterns or DataFrames
+    url                 UBI: a live engine; `queries` and `events` name its indices, by default ubi_queries and
+                        ubi_events, which are kept beside `out`, as JSON Lines
     rejects             a Parquet file for the records set aside, with reasons
     engine, memory_limit, threads, master   see `cldrank.tables.connect`
     progress            is called with a text before each step
@@ -79,8 +84,11 @@ def import_log(
         if owner != source and value != defaults[name]:
             raise UsageError(f"`{name}` is for logs of {owner}, not of {source}; leave it out.")
     options = ImportOptions(**reading)
-    sources = _sources(source, paths, queries, events)
     tell = progress or str  # which does nothing
+    if url is not None:
+        indices = (queries or "ubi_queries", events or "ubi_events")
+        queries, events = (pull(url, index, Path(out).with_suffix(f".{index}.jsonl"), tell) for index in indices)
+    sources = _sources(source, paths, queries, events)
     limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "master": master}
     read = [["the DataFrame", id(named)] if is_frame(named) else text_files(named) for named in sources]
     where = some([file for files in read for file in files if not isinstance(file, int)], 3)

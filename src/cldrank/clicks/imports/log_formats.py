@@ -157,7 +157,8 @@ def metarank_records(source: Any, engine: Engine, options: ImportOptions) -> Rec
     click = f"event_ = 'interaction' AND {_among('type_', options.click_action)}"
     events = engine.sql(
         f"SELECT CASE WHEN {click} THEN 'click' ELSE 'other' END AS record, page, doc_id, mark, "
-        "CAST(NULL AS BIGINT) AS ordinal, CAST(NULL AS VARCHAR) AS query, CAST(NULL AS VARCHAR) AS features, CASE WHEN event_ = 'interaction' THEN type_ ELSE event_ END AS action "
+        "CAST(NULL AS BIGINT) AS ordinal, CAST(NULL AS VARCHAR) AS query, CAST(NULL AS VARCHAR) AS features, "
+        "CASE WHEN event_ = 'interaction' THEN type_ ELSE event_ END AS action "
         f"FROM {read} WHERE event_ IS DISTINCT FROM 'ranking'"
     )
     counts = engine.row(f"SELECT count(*) AS n, count(query) AS asked FROM {read} WHERE event_ = 'ranking'")

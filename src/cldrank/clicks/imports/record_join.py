@@ -28,7 +28,7 @@ _REASONS = {
     "no text": "the query is missing or blank",
     "no results": "no result of this page was shown",
     "repeated": "a copy of another record",
-    "another query": "its id stands for several queries, of which the earliest with results is kept, and this is another",
+    "another query": "one of several queries with the same id, of which the earliest with results is kept",
     "second place": "the same document at another position of the same page; the uppermost counts",
     "no document": "it does not name a document",
     "unknown page": "no query with this id came in",
@@ -277,8 +277,8 @@ def _with_reasons(raw: Relation, options: ImportOptions) -> Relation:
         f"WHEN query IS NULL THEN 'no text' WHEN {excluded} THEN 'excluded user' END"
     )
     query = (
-        f"SELECT page, query, {', '.join(_OPTIONAL)}, client, documents, {reason} AS reason, shares_id, page IS NOT NULL "
-        "AND stray IS NULL AND turn = 1 AS is_page "
+        f"SELECT page, query, {', '.join(_OPTIONAL)}, client, documents, {reason} AS reason, shares_id, "
+        "page IS NOT NULL AND stray IS NULL AND turn = 1 AS is_page "
         f"FROM (SELECT *, {turn} AS turn, {first} AS first, {shares_id} AS shares_id FROM {raw})"
     )
     return engine.hold(query) if repeats else engine.sql(query)
@@ -321,16 +321,16 @@ def _position(events: Relation, first_position: int | None) -> tuple[str, list[s
     own = ", ".join(
         f"count(*) FILTER (WHERE ordinal = {start}) AS at_{start}, "
         f"count(*) FILTER (WHERE ordinal = {start} AND place = 1) AS first_at_{start}, "
-        f"coalesce(min(doc_id) FILTER (WHERE ordinal = {start}) <> max(doc_id) FILTER (WHERE ordinal = {start}), FALSE) "
-        f"AS clash_{start}"
+        f"coalesce(min(doc_id) FILTER (WHERE ordinal = {start}) <> max(doc_id) FILTER (WHERE ordinal = {start}), FALSE)"
+        f" AS clash_{start}"
         for start in (0, 1)
     )
     sums = ", ".join(f"CAST(sum({name}_{start}) AS BIGINT) AS {name}_{start}" for name in _AT for start in (0, 1))
     evidence = events.engine.rows(
         f"SELECT client, {sums}, count(*) AS pages, count(*) FILTER (WHERE clash_0 OR clash_1) AS clashing, "
         "CAST(sum(listed) AS BIGINT) AS listed FROM "
-        f"(SELECT client, page, count(place) AS listed, {own} FROM {events} WHERE record = 'impression' AND is_known AND "
-        "page_reason IS NULL AND ordinal IN (0, 1) GROUP BY client, page) GROUP BY client ORDER BY client"
+        f"(SELECT client, page, count(place) AS listed, {own} FROM {events} WHERE record = 'impression' AND is_known "
+        "AND page_reason IS NULL AND ordinal IN (0, 1) GROUP BY client, page) GROUP BY client ORDER BY client"
     )
     cases, notes = "", []
     for counts in evidence:
@@ -360,7 +360,7 @@ def _why(counts: Mapping[str, int], start: int | None) -> str:
     if start is None:
         return (
             f"contradict themselves (of the results returned first, {at_0:,} are at 0 and {at_1:,} at 1; two results "
-            f"share the top on {counts['clashing']:,} of {counts['pages']:,} pages): places among what was returned count"
+            f"share the top on {counts['clashing']:,} of {counts['pages']:,} pages): their places when returned count"
         )
     if at_0 + at_1:
         return f"count from {start}, as {max(at_0, at_1):,} of {at_0 + at_1:,} results returned first show"
@@ -391,7 +391,8 @@ def _positioned(events: Relation, pages: Relation, position: str, shown: str) ->
         "'position out of range' END"
     )
     items = (
-        f"SELECT record, page, doc_id, position, action, mark, features, place IS NOT NULL AS returned, {reason} AS reason "
+        "SELECT record, page, doc_id, position, action, mark, features, place IS NOT NULL AS returned, "
+        f"{reason} AS reason "
         f"FROM (SELECT *, {position} AS position FROM {events})"
     )
     if shown == "impression":
@@ -401,8 +402,8 @@ def _positioned(events: Relation, pages: Relation, position: str, shown: str) ->
         f"FROM {pages} WHERE is_page AND reason IS DISTINCT FROM 'no text' AND documents IS NOT NULL"
     )
     return events.engine.hold(
-        f"{items} UNION ALL SELECT 'result', page, doc_id, position, NULL, NULL, NULL, TRUE, CASE WHEN doc_id IS NULL THEN "
-        "'no document' ELSE reason END FROM "
+        f"{items} UNION ALL SELECT 'result', page, doc_id, position, NULL, NULL, NULL, TRUE, "
+        "CASE WHEN doc_id IS NULL THEN 'no document' ELSE reason END FROM "
         f"(SELECT page, list_extract(documents, position) AS doc_id, position, reason FROM ({places}))"
     )
 
@@ -427,8 +428,8 @@ def _matched(items: Relation) -> tuple[Relation, Relation]:
     odd = f"SELECT page, doc_id, top FROM {results} WHERE shown <> 1 OR clicks > 1"
     judged = engine.hold(
         f"SELECT record, {why} AS reason, page, doc_id, position, action FROM (SELECT record, page, doc_id, position, "
-        f"action, returned, top, {copy} AS is_copy FROM {items} JOIN ({odd}) USING (page, doc_id) WHERE reason IS NULL) "
-        "WHERE is_copy OR top IS NULL OR position > top"
+        f"action, returned, top, {copy} AS is_copy FROM {items} JOIN ({odd}) USING (page, doc_id) "
+        "WHERE reason IS NULL) WHERE is_copy OR top IS NULL OR position > top"
     )
     return results, judged
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from cldrank.collect.featureset import FeatureSet
+from cldrank.collect.featureset import PLACEHOLDER, FeatureSet
 from cldrank.errors import DataError, UsageError
-from cldrank.web import Client, PartialAnswerError
+from cldrank.web import Client
+from cldrank.wording import some
 
-Candidates = dict[str, list[float | None]]
+Candidates = dict[str, list[float | None]]  # the values of documents, in the order of the feature set
+Logged = Iterable[tuple[Any, Mapping[str, Any]]]
 
 
 class Engine(ABC):
-    """A search engine with a feature set and the search that finds candidates.
+    """A search engine with a feature set, and the search that finds candidates.
 
     name       as the command line spells it
-    id_field   the field that holds the ids of documents, as logs have them
+    id_field   the field with the ids of documents, as logs have them
 
     >>> from cldrank.collect import ENGINES
     >>> sorted(ENGINES)
@@ -27,40 +29,29 @@ class Engine(ABC):
     """
 
     name: ClassVar[str]
-    id_field: ClassVar[str]
+    id_field: str = "id"
 
     def __init__(self, client: Client, features: FeatureSet, search: str, id_field: str | None = None) -> None:
         self.client, self.features, self.search = client, features, search
-        self.ids = id_field or self.id_field
-
-    @staticmethod
-    @abstractmethod
-    def featureset(text: str, stem: str) -> FeatureSet:
-        """What a file defines; `stem` is its name."""
+        self.id_field = id_field or self.id_field
 
     @abstractmethod
-    def found(self, words: str, size: int) -> Candidates:
-        """The first `size` documents that the search finds for the text of a query, in its order."""
+    def logged(self, words: str, size: int, documents: Sequence[str] | None) -> Logged:
+        """The features of what the search finds for a text, or of some documents, whether or not it finds them."""
 
-    @abstractmethod
-    def known(self, words: str, documents: Sequence[str]) -> Candidates:
-        """Those of some documents that are there, whether or not the search finds them."""
-
-    def candidates(self, entries: Iterable[tuple[Any, dict[str, Any]]]) -> Candidates:
-        """The values of documents, which an answer lists with their features."""
+    def candidates(self, words: str, size: int, documents: Sequence[str] | None = None) -> Candidates:
+        """The values of the feature set; an engine that has another feature set is refused."""
         made: Candidates = {}
-        for document, values in entries:
+        for document, values in self.logged(words, size, documents):
             if document is None or str(document) in made:
-                raise DataError(f"{self.client.url}: {self.ids!r} is {document!r} on two documents; it is no id.")
-            numbers = {name: self._number(value, name, document) for name, value in values.items()}
-            made[str(document)] = self.features.values(numbers, str(document))
+                raise DataError(f"{self.client.url}: {self.id_field!r} is {document!r}, or is so twice; it is no id.")
+            if other := set(values) ^ set(self.features.definitions):
+                raise DataError(
+                    f"{self.client.url}: the feature set {self.features.name!r} there is not that of the file: only "
+                    f"one of them has {some(sorted(other))}. Upload the file, and collect again."
+                )
+            made[str(document)] = [_number(values[name], name) for name in self.features.definitions]
         return made
-
-    def _number(self, value: Any, name: str, document: Any) -> float | None:
-        """A value as a number; None where there is none."""
-        if value is None or isinstance(value, int | float):
-            return None if value is None or math.isnan(value) else float(value)
-        raise DataError(f"{self.client.url}: {name!r} of document {document!r} is {value!r:.80}, not a number.")
 
 
 class SearchApi(Engine):
@@ -68,29 +59,35 @@ class SearchApi(Engine):
 
     id_field = "_id"
 
-    def __init__(self, client: Client, features: FeatureSet, search: str, id_field: str | None = None) -> None:
-        super().__init__(client, features, search, id_field)
+    def query(self, words: str) -> Any:
+        """The search for the text of a query."""
         try:
-            self.query = json.loads(search)
+            return filled(json.loads(self.search), words)
         except ValueError as error:
             raise UsageError(f"`search` must be a query in JSON ({error}).") from None
 
-    def hits(self, query: Any, size: int, path: str = "/_search", **more: Any) -> list[dict[str, Any]]:
+    def hits(self, query: Any, size: int, path: str = "/_search", **more: Any) -> list[tuple[Any, dict[str, Any]]]:
         """The hits of a query, with their ids."""
-        body = {"query": query, "size": size, "_source": False, **more}
-        if self.ids != "_id":
-            body["fields"] = [self.ids]
-        answer = self.client.ask(path, json=body, check=_check)
-        found: list[dict[str, Any]] = answer["hits"]["hits"]
-        return found
-
-    def id_of(self, hit: dict[str, Any]) -> Any:
-        """The id of a hit."""
-        return hit["_id"] if self.ids == "_id" else next(iter(hit.get("fields", {}).get(self.ids, [])), None)
+        more |= {} if self.id_field == "_id" else {"fields": [self.id_field]}
+        hits = self.client.ask(path, {"query": query, "size": size, "_source": False, **more})["hits"]["hits"]
+        return [(hit["_id"] if self.id_field == "_id" else hit["fields"][self.id_field][0], hit) for hit in hits]
 
 
-def _check(answer: dict[str, Any]) -> None:
-    """Refuse an answer that leaves documents out."""
-    failed = answer.get("_shards", {}).get("failed", 0)
-    if failed or answer.get("timed_out"):
-        raise PartialAnswerError(f"{failed} shards failed" if failed else "the search timed out")
+def filled(template: Any, words: str) -> Any:
+    """A template with the text of a query in place of its parameter.
+
+    >>> filled({"match": {"title": "{{query}}"}}, "red shoes")
+    {'match': {'title': 'red shoes'}}
+    """
+    if isinstance(template, str):
+        return PLACEHOLDER.sub(lambda _: words, template)
+    if isinstance(template, dict):
+        return {key: filled(value, words) for key, value in template.items()}
+    return [filled(value, words) for value in template] if isinstance(template, list) else template
+
+
+def _number(value: Any, name: str) -> float | None:
+    """A value as a number; None where there is none."""
+    if value is None or isinstance(value, int | float):
+        return None if value is None or math.isnan(value) else float(value)
+    raise DataError(f"the feature {name!r} is {value!r:.80}, not a number.")

@@ -87,9 +87,8 @@ def _packed(
     **parts: Any,
 ) -> Exported:
     query = placeholder_query("keywords", zero_elsewhere=filled)
-    features = [
-        {"name": name, "params": ["keywords"], "template_language": "mustache", "template": query} for name in used
-    ]
+    empty = {"params": ["keywords"], "template_language": "mustache", "template": query}
+    features = [request.definition(name) or {"name": name, **empty} for name in used]
     featureset = {"name": f"{request.name}_features", "features": features}
     context = {
         "model_type": Markdown(model["type"]),
