@@ -156,7 +156,7 @@ class TestEngines:
         result = shop.collect(log=shop.folder / "log.parquet")
         assert (result.shown, result.not_found, result.gone) == (3, 2, 1)
         assert ("q1", "p126") in shop.rows()
-        assert "1 gone" in str(result)
+        assert "1 that are gone" in str(result)
 
     def test_the_dataset_and_its_rankers_know_the_feature_set(self, shop: Shop) -> None:
         shop.collect()

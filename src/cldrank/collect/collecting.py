@@ -55,8 +55,8 @@ class Collected:
 
     >>> print(Collected("out.parquet", "solr:shop@sha256:0", queries=2, rows=9, shown=6, not_found=2, gone=1, logged=5))
     9 candidates of 2 queries; 0 queries without any, 0 values missing
-    2 of 6 shown documents are not found first any more: asked for by id, 1 gone and left out
-    5 have logged features, which are taken; for 0 of them, the engine computes others now
+    2 of 6 shown documents are not among the first now: asked for by id, and 1 that are gone left out
+    5 have logged features, which are taken; 0 of these differ now
     """
 
     out: str
@@ -77,13 +77,11 @@ class Collected:
         lines = [f"{rows} of {queries}; {self.empty:,} queries without any, {self.missing:,} values missing"]
         if self.shown:
             lines.append(
-                f"{self.not_found:,} of {self.shown:,} shown documents are not found first any more: asked for by id, "
-                f"{self.gone:,} gone and left out"
+                f"{self.not_found:,} of {self.shown:,} shown documents are not among the first now: asked for by id, and "
+                f"{self.gone:,} that are gone left out"
             )
-            lines.append(
-                f"{self.logged:,} have logged features, which are taken; for {self.changed:,} of them, the engine "
-                "computes others now"
-            )
+        if self.logged:
+            lines.append(f"{self.logged:,} have logged features, which are taken; {self.changed:,} of these differ now")
         if self.logged + self.gone < self.shown:
             lines.append("note: where the log has no features, they are those of now, not of the time of the click.")
         return "\n".join(lines)
@@ -133,8 +131,8 @@ def collect_features(
         run |= {"featureset": str(features), "queries": content_hash(texts)}
         run["log"] = None if log is None else [file_fingerprint(path) for path in text_files(log)]
         with _own_folder(folder, run):
-            starts = range(0, len(texts), _PART)
-            parts = {folder / f"part-{start:09}.parquet": list(texts)[start : start + _PART] for start in starts}
+            every, starts = list(texts), range(0, len(texts), _PART)
+            parts = {folder / f"part-{start:09}.parquet": every[start : start + _PART] for start in starts}
             resumed = done = sum(len(chosen) for part, chosen in parts.items() if part.exists())
             for part in [part for part in parts if not part.exists()]:
                 known = {} if shown is None else shown_of(shown, parts[part])
