@@ -166,10 +166,11 @@ class TestEngines:
 
 
 def test_logged_features_go_first(shop: Shop) -> None:
-    before = shop.collect() and shop.rows()
-    own = [{"popularity": 7.5}, {"title_bm25": None, "body_bm25": 1.0, "popularity": 2.0}, {}]
+    shop.collect()
+    before = shop.rows()
+    own = [{"popularity": 7.5}, {"title_bm25": None, "body_bm25": 1.0, "popularity": 2.0}]
     rows = {"query_id": ["q1"] * 4, "doc_id": ["p1", "p1", "p999", "p2"], "timestamp": [2, 1, 1, 1]}
-    rows["features"] = [json.dumps(values) for values in (own[0], {"popularity": 1.0}, own[1], own[2])]
+    rows["features"] = [json.dumps(values) for values in (own[0], {"popularity": 1.0}, own[1], {"other": 1})]
     pq.write_table(pa.table(rows), shop.folder / "log.parquet")
     result = shop.collect(log=shop.folder / "log.parquet")
     after = shop.rows()

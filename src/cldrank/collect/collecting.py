@@ -23,8 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cldrank.arguments import check_choice
-from cldrank.collect.engines import ENGINES
-from cldrank.collect.engines.engine import Candidates, Engine
+from cldrank.collect.engines import ENGINES, Candidates, Engine
 from cldrank.collect.featureset import FeatureSet
 from cldrank.collect.queries import Shown, open_log, read_queries, shown_of
 from cldrank.data.table_rows import METADATA
@@ -77,8 +76,8 @@ class Collected:
         lines = [f"{rows} of {queries}; {self.empty:,} queries without any, {self.missing:,} values missing"]
         if self.shown:
             lines.append(
-                f"{self.not_found:,} of {self.shown:,} shown documents are not among the first now: asked for by id, and "
-                f"{self.gone:,} that are gone left out"
+                f"{self.not_found:,} of {self.shown:,} shown documents are not among the first now: asked for by id, "
+                f"and {self.gone:,} that are gone left out"
             )
         if self.logged:
             lines.append(f"{self.logged:,} have logged features, which are taken; {self.changed:,} of these differ now")
@@ -174,8 +173,8 @@ def _rows(
     if to_ask:
         rows |= dict(sorted(engine.candidates(words, len(to_ask), to_ask).items()))
     counts = Counter(queries=1, shown=len(shown), not_found=len(absent))
-    for document, logged in shown.items():
-        now = rows.get(document)
+    for document, own in shown.items():
+        now, logged = rows.get(document), {name: own[name] for name in names if name in own}
         if now is None and not logged:
             counts["gone"] += 1
         elif logged:
@@ -189,8 +188,8 @@ def _rows(
 
 def _same(first: Sequence[float | None], second: Sequence[float | None]) -> bool:
     """Whether values are the same but for rounding, and missing where the others are."""
-    pair = (np.array(values, dtype=float) for values in (first, second))
-    return bool(np.allclose(*pair, rtol=_ROUNDING, atol=0, equal_nan=True))
+    now, then = (np.array(values, dtype=float) for values in (first, second))
+    return bool(np.allclose(now, then, rtol=_ROUNDING, atol=0, equal_nan=True))
 
 
 def _write_part(path: Path, features: FeatureSet, answers: Iterable[tuple[str, Candidates, dict[str, int]]]) -> None:

@@ -84,7 +84,7 @@ def import_log(
         if owner != source and value != defaults[name]:
             raise UsageError(f"`{name}` is for logs of {owner}, not of {source}; leave it out.")
     options = ImportOptions(**reading)
-    tell = progress or str  # which does nothing
+    tell: Callable[[str], Any] = progress or str  # which does nothing
     if url is not None:
         indices = (queries or "ubi_queries", events or "ubi_events")
         queries, events = (pull(url, index, Path(out).with_suffix(f".{index}.jsonl"), tell) for index in indices)
@@ -96,7 +96,7 @@ def import_log(
         _check_target(Path(out), opened)
         tell("reading records …")
         if source == "ubi":
-            records = ubi_records(*sources, opened, options, together=read[0] == read[1])
+            records = ubi_records(sources, opened, options, together=read[0] == read[1])
         else:
             records = metarank_records(paths, opened, options)
         tell("joining clicks to results …")

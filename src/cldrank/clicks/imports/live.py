@@ -16,7 +16,7 @@ _KEEP = "5m"  # between two pages
 _POINTS_IN_TIME = {"_pit": "id", "_search/point_in_time": "pit_id"}  # of Elasticsearch, and of OpenSearch
 
 
-def pull(url: str, index: str, path: Path, progress: Callable[[str], None]) -> Path:
+def pull(url: str, index: str, path: Path, progress: Callable[[str], Any]) -> Path:
     """Write the documents of an index as JSON Lines; `cldrank.web.Client` says where credentials come from."""
     done = 0
     with Client(url) as client, replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
@@ -32,7 +32,11 @@ def _pages(client: Client, index: str) -> Iterator[list[dict[str, Any]]]:
     for place, name in _POINTS_IN_TIME.items():
         with suppress(EngineError):
             point = client.ask(f"/{index}/{place}?keep_alive={_KEEP}")[name]
-            search = {"size": _PAGE, "sort": [{"_shard_doc": "asc"}], "pit": {"id": point, "keep_alive": _KEEP}}
+            search: dict[str, Any] = {
+                "size": _PAGE,
+                "sort": [{"_shard_doc": "asc"}],
+                "pit": {"id": point, "keep_alive": _KEEP},
+            }
             answer = client.ask("/_search", search)
             break
     else:

@@ -88,9 +88,19 @@ class RecordFields:
         return f"{moment} AS timestamp, {casts.time_form(sql, kind, moment)} AS time_form"
 
 
-def ubi_records(queries: Any, events: Any, engine: Engine, options: ImportOptions, *, together: bool) -> Records:
-    """The queries and events of some files or frames; `together`: both are the same files, which hold both."""
-    names = ("query_id", "user_query", "client_id", "application", "timestamp", "action_name", options.surface, *_BULK)
+def ubi_records(sources: Sequence[Any], engine: Engine, options: ImportOptions, *, together: bool) -> Records:
+    """The queries and events of two sources; `together`: they are the same files, which hold both."""
+    queries, events = sources
+    names: tuple[str, ...] = (
+        "query_id",
+        "user_query",
+        "client_id",
+        "application",
+        "timestamp",
+        "action_name",
+        options.surface,
+        *_BULK,
+    )
     kinds = dict.fromkeys(names, pa.string()) | dict.fromkeys(_HITS, pa.list_(pa.string()))
     fields = RecordFields(queries, engine, kinds, "queries of UBI", options.time_zone)
     bulk = f"{fields.text(*_BULK)} IS NOT NULL AND {fields.text('query_id')} IS NULL"

@@ -50,7 +50,6 @@ RECORDS = {  # singular and plural, for counts
 }
 _OPTIONAL = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
 _MOST_EXAMPLES, _MOST_ACTIONS = 3, 20
-_AT = ("at", "first_at")
 _STRAY = 0.1  # ordinals at 0 or 1, relative to the others, up to which they are mistakes
 
 
@@ -311,60 +310,49 @@ def _check_events(events: Relation, counts: Mapping[str, int], records: Records,
 
 
 def _position(events: Relation, first_position: int | None) -> tuple[str, list[str]]:
-    """SQL for positions from 1, by the ordinals or places of impressions, and how they are known.
-
-    Ordinals count from 0 or 1, which programs do differently: the results that were returned first decide or, where no
-    page lists what it returned, the smallest ordinals. Where ordinals contradict themselves, places alone count.
-    """
+    """SQL for positions from 1, by the ordinals or places of impressions, and for each program how they are known."""
     if first_position is not None:
         return f"coalesce(ordinal + {1 - first_position}, place)", []
     own = ", ".join(
         f"count(*) FILTER (WHERE ordinal = {start}) AS at_{start}, "
         f"count(*) FILTER (WHERE ordinal = {start} AND place = 1) AS first_at_{start}, "
-        f"coalesce(min(doc_id) FILTER (WHERE ordinal = {start}) <> max(doc_id) FILTER (WHERE ordinal = {start}), FALSE)"
-        f" AS clash_{start}"
+        f"min(doc_id) FILTER (WHERE ordinal = {start}) <> max(doc_id) FILTER (WHERE ordinal = {start}) AS clash_{start}"
         for start in (0, 1)
     )
-    sums = ", ".join(f"CAST(sum({name}_{start}) AS BIGINT) AS {name}_{start}" for name in _AT for start in (0, 1))
+    names = ("at_0", "at_1", "first_at_0", "first_at_1", "listed")
     evidence = events.engine.rows(
-        f"SELECT client, {sums}, count(*) AS pages, count(*) FILTER (WHERE clash_0 OR clash_1) AS clashing, "
-        "CAST(sum(listed) AS BIGINT) AS listed FROM "
+        f"SELECT client, {', '.join(f'CAST(sum({name}) AS BIGINT) AS {name}' for name in names)}, count(*) AS pages, "
+        "count(*) FILTER (WHERE clash_0 OR clash_1) AS clashing FROM "
         f"(SELECT client, page, count(place) AS listed, {own} FROM {events} WHERE record = 'impression' AND is_known "
         "AND page_reason IS NULL AND ordinal IN (0, 1) GROUP BY client, page) GROUP BY client ORDER BY client"
     )
     cases, notes = "", []
     for counts in evidence:
-        start, whose = _start(counts), f" of {counts['client'] or 'no application'}" if len(evidence) > 1 else ""
-        notes.append(f"ordinals{whose} {_why(counts, start)}")
-        if start != 1:
-            cases += f"WHEN coalesce(client, '') = {text_literal(counts['client'] or '')} THEN " + (
-                "place " if start is None else "coalesce(ordinal + 1, place) "
-            )
+        start, why = _first_ordinal(counts)
+        notes.append(f"ordinals of {counts['client']} {why}" if len(evidence) > 1 else f"ordinals {why}")
+        position = "place" if start is None else f"coalesce(ordinal + {1 - start}, place)"
+        cases += f"WHEN coalesce(client, '') = {text_literal(counts['client'] or '')} THEN {position} "
     return f"CASE {cases}ELSE coalesce(ordinal, place) END" if cases else "coalesce(ordinal, place)", notes
 
 
-def _start(counts: Mapping[str, int]) -> int | None:
-    """The first ordinal of a program; None where its ordinals contradict themselves, and its pages list results."""
+def _first_ordinal(counts: Mapping[str, int]) -> tuple[int | None, str]:
+    """Whether the ordinals of a program count from 0 or 1, and how that is known.
+
+    The results that were returned first decide or, where no page lists what it returned, the smallest ordinals. None
+    where ordinals contradict themselves, and pages list what they returned.
+    """
     at_0, at_1 = counts["first_at_0"], counts["first_at_1"]
     is_odd = min(at_0, at_1) > _STRAY * (at_0 + at_1) or counts["clashing"] > _STRAY * counts["pages"]
     if is_odd and counts["listed"]:
-        return None
-    if at_0 + at_1:
-        return int(at_1 > at_0)
-    return 0 if counts["at_0"] > _STRAY * counts["at_1"] else 1
-
-
-def _why(counts: Mapping[str, int], start: int | None) -> str:
-    """How the first ordinal of a program is known."""
-    at_0, at_1 = counts["first_at_0"], counts["first_at_1"]
-    if start is None:
-        return (
+        return None, (
             f"contradict themselves (of the results returned first, {at_0:,} are at 0 and {at_1:,} at 1; two results "
             f"share the top on {counts['clashing']:,} of {counts['pages']:,} pages): their places when returned count"
         )
-    if at_0 + at_1:
-        return f"count from {start}, as {max(at_0, at_1):,} of {at_0 + at_1:,} results returned first show"
-    return f"count from {start}: {counts['at_0']:,} impressions are at 0, {counts['at_1']:,} at 1"
+    if not at_0 + at_1:
+        start = 0 if counts["at_0"] > _STRAY * counts["at_1"] else 1
+        return start, f"count from {start}: {counts['at_0']:,} impressions are at 0, {counts['at_1']:,} at 1"
+    start = int(at_1 > at_0)
+    return start, f"count from {start}, as {max(at_0, at_1):,} of {at_0 + at_1:,} results returned first show"
 
 
 def other_actions(events: Relation) -> str:
