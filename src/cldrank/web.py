@@ -75,9 +75,9 @@ class Client:
             except self._broken as error:
                 problem = f"does not answer ({type(error).__name__}: {reason(error)})"
             else:
-                problem = f"answers {answer.status_code}: {' '.join(answer.text.split())[:300]}"
                 if answer.is_success and (whole := _whole(answer)) is not None:
                     return whole
+                problem = f"answers {answer.status_code}: {' '.join(answer.text.split())[:300]}"
                 if answer.is_client_error and answer.status_code != 429:
                     break
                 wait = max(wait, _retry_after(answer.headers.get("Retry-After", "")))

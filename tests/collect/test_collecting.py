@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,12 @@ SEARCHES = {
 PATHS = {"opensearch": "/products", "elasticsearch": "/products", "solr": "/solr/products", "vespa": ""}
 
 
+def definitions(engine: str, content: Any) -> list[Any]:
+    if engine == "opensearch":
+        return list(content["featureset"]["features"])
+    return list(content if engine == "solr" else content["learning_to_rank"]["feature_extractors"])
+
+
 class Shop:
     """A stand-in with its features uploaded, and the arguments that collect from it."""
 
@@ -163,6 +170,33 @@ class TestEngines:
         data = cr.load(shop.folder / "out.parquet")
         assert data.featureset == str(FeatureSet.read(shop.folder / "features", shop.engine))
         assert data[:3].featureset == data.featureset
+
+
+@pytest.mark.parametrize("shop", list(FILES), indirect=True)
+class TestServing:
+    def test_the_export_defines_features_as_they_were_collected(self, shop: Shop) -> None:
+        shop.collect(size=4)
+        data = cr.load(shop.folder / "out.parquet")
+        labelled = replace(data, labels=np.arange(data.n_rows) % 3)
+        ranker = cr.Oracle(model=cr.Trees(rounds=3, min_weight=0.1)).fit(labelled).ranker_
+        assert ranker.provenance.featureset == data.featureset
+        wanted: dict[str, Any] = {"name": "shop", "check": data}
+        shipped = cr.export_ranker(
+            ranker, shop.engine, shop.folder / "a", featureset=shop.folder / "features", **wanted
+        )
+        assert not shipped.to_do
+        files = {name: text.decode() for name, text in shipped.exported.files.items()}
+        if shop.engine == "vespa":
+            assert set(files) == {"shop.profile", "models/shop.json", "README.md"}
+        else:
+            content = json.loads(files["featureset.json" if shop.engine == "opensearch" else "features.json"])
+            given = json.loads(FILES[shop.engine])
+            assert all(one in definitions(shop.engine, given) for one in definitions(shop.engine, content))
+        (shop.folder / "features").write_text(
+            FILES[shop.engine].replace("body_bm25", "other").replace("bm25(body)", "bm25(other)")
+        )
+        with pytest.raises(UsageError, match="was trained on"):
+            cr.export_ranker(ranker, shop.engine, shop.folder / "b", featureset=shop.folder / "features", **wanted)
 
 
 def test_logged_features_go_first(shop: Shop) -> None:
