@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Literal
 
 from cldrank.cli import options
 from cldrank.cli.commands import declared, group_of, option
@@ -26,8 +25,8 @@ class CollectCommand(options.JsonOutput):
     --featureset features.json --search '{"match": {"title": "{{query}}"}}' --out train.parquet`
     """
 
-    engine: Literal["opensearch", "elasticsearch", "solr", "vespa"] = option(
-        "--from ENGINE", "`opensearch` (or Elasticsearch with its plugin), `elasticsearch`, `solr` or `vespa`.", ...
+    engine: str = option(
+        "--from opensearch|elasticsearch|solr|vespa", "The engine; Elasticsearch with its plugin is `opensearch`.", ...
     )
     url: str = option(
         "URL", "The index or collection, such as https://localhost:9200/products; Vespa: the container.", ...

@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cldrank.arguments import check_choice
-from cldrank.collect.engines import ENGINES, Candidates, Engine
+from cldrank.collect.engines import ENGINES, Candidates, SearchEngine
 from cldrank.collect.featureset import FeatureSet
-from cldrank.collect.queries import Shown, open_log, read_queries, shown_of
+from cldrank.collect.queries import Shown, read_queries, shown_log, shown_of
 from cldrank.data.table_rows import METADATA
 from cldrank.errors import UsageError
 from cldrank.files import holding, make_folder, replacing, save_json
@@ -125,7 +125,7 @@ def collect_features(
     with pool, client, connect() as database:  # the client ends first, and with it what threads wait for
         asked = ENGINES[engine](client, features, search, id_field)
         texts = read_queries(queries, database)
-        shown = None if log is None else open_log(log, database)
+        shown = None if log is None else shown_log(log, database)
         run = {"engine": engine, "url": client.url, "search": search, "size": size, "id_field": asked.id_field}
         run |= {"featureset": str(features), "queries": content_hash(texts)}
         run["log"] = None if log is None else [file_fingerprint(path) for path in text_files(log)]
@@ -163,7 +163,7 @@ def _own_folder(folder: Path, run: dict[str, Any]) -> Iterator[None]:
 
 
 def _rows(
-    engine: Engine, size: int, texts: Mapping[str, str], known: Shown, query: str
+    engine: SearchEngine, size: int, texts: Mapping[str, str], known: Shown, query: str
 ) -> tuple[str, Candidates, dict[str, int]]:
     """The candidates of a query, and what the log shows for it; logged features go first."""
     names, words, shown = list(engine.features.definitions), texts[query], known.get(query, {})

@@ -1,4 +1,4 @@
-"""`Engine`: how each search engine is asked for candidates with their features, and how it answers."""
+"""`SearchEngine`: how each search engine is asked for candidates with their features, and how it answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SEPARATOR = "§"  # of ids for Solr, which may hold commas
 _FUNCTION = re.compile(r"rankingExpression\((\w+)\)")  # what older versions of Vespa call a function
 
 
-class Engine(ABC):
+class SearchEngine(ABC):
     """A search engine with a feature set, and the search that finds candidates.
 
     name       as the command line spells it
@@ -57,7 +57,7 @@ class Engine(ABC):
         return made
 
 
-class _SearchApi(Engine):
+class _SearchApi(SearchEngine):
     """What OpenSearch and Elasticsearch share: a search in JSON, and hits."""
 
     id_field = "_id"
@@ -65,7 +65,7 @@ class _SearchApi(Engine):
     def query(self, words: str) -> Any:
         """The search for the text of a query."""
         try:
-            return filled(json.loads(self.search), words)
+            return with_words(json.loads(self.search), words)
         except ValueError as error:
             raise UsageError(f"`search` must be a query in JSON ({error}).") from None
 
@@ -76,7 +76,7 @@ class _SearchApi(Engine):
         return [(hit["_id"] if self.id_field == "_id" else hit["fields"][self.id_field][0], hit) for hit in hits]
 
 
-class OpenSearch(_SearchApi):
+class OpenSearchLogging(_SearchApi):
     """The Learning to Rank plugin, also that of Elasticsearch: `sltr` logs a stored feature set."""
 
     name = "opensearch"
@@ -91,7 +91,7 @@ class OpenSearch(_SearchApi):
             yield document, {entry["name"]: entry.get("value") for entry in hit["fields"]["_ltrlog"][0]["features"]}
 
 
-class Elasticsearch(_SearchApi):
+class ElasticsearchLogging(_SearchApi):
     """Elasticsearch's own learning to rank: each feature is a named query, whose score an answer has.
 
     The search is asked for ids alone, then these for features, whose scores would otherwise change the order.
@@ -104,14 +104,16 @@ class Elasticsearch(_SearchApi):
         if documents is None:
             documents = [str(document) for document, _ in self.hits(self.query(words), size)]
         definitions = self.features.definitions
-        scores = [{"bool": {"must": filled(own["query"], words), "_name": name}} for name, own in definitions.items()]
+        scores = [
+            {"bool": {"must": with_words(own["query"], words), "_name": name}} for name, own in definitions.items()
+        ]
         query = {"bool": {"filter": [{"terms": {self.id_field: documents}}], "should": scores}}
         found = self.hits(query, len(documents), "/_search?include_named_queries_score=true") if documents else []
         hits = {str(document): hit.get("matched_queries", {}) for document, hit in found}
         return [(each, dict.fromkeys(definitions) | hits[each]) for each in documents if each in hits]
 
 
-class Solr(Engine):
+class SolrLogging(SearchEngine):
     """`[features]` logs a feature store; the search finds `$qq`."""
 
     name = "solr"
@@ -130,7 +132,7 @@ class Solr(Engine):
             yield document.get(self.id_field), {name: float(value) for name, _, value in pairs}
 
 
-class Vespa(Engine):
+class VespaLogging(SearchEngine):
     """A rank profile lists match features, or summary features; the search is YQL, with the text as userQuery()."""
 
     name = "vespa"
@@ -149,20 +151,21 @@ class Vespa(Engine):
             yield fields.get(self.id_field), {_FUNCTION.sub(r"\1", name): value for name, value in values.items()}
 
 
-ENGINES: dict[str, type[Engine]] = {kind.name: kind for kind in (OpenSearch, Elasticsearch, Solr, Vespa)}
+_EVERY: tuple[type[SearchEngine], ...] = (OpenSearchLogging, ElasticsearchLogging, SolrLogging, VespaLogging)
+ENGINES = {kind.name: kind for kind in _EVERY}
 
 
-def filled(template: Any, words: str) -> Any:
+def with_words(template: Any, words: str) -> Any:
     """A template with the text of a query in place of its parameter.
 
-    >>> filled({"match": {"title": "{{query}}"}}, "red shoes")
+    >>> with_words({"match": {"title": "{{query}}"}}, "red shoes")
     {'match': {'title': 'red shoes'}}
     """
     if isinstance(template, str):
         return PLACEHOLDER.sub(lambda _: words, template)
     if isinstance(template, dict):
-        return {key: filled(value, words) for key, value in template.items()}
-    return [filled(value, words) for value in template] if isinstance(template, list) else template
+        return {key: with_words(value, words) for key, value in template.items()}
+    return [with_words(value, words) for value in template] if isinstance(template, list) else template
 
 
 def _number(value: Any, name: str) -> float | None:

@@ -44,7 +44,7 @@ def read_queries(source: Any, engine: Engine) -> dict[str, str]:
     return {row["id"]: row["text"] for row in found}
 
 
-def open_log(source: Any, engine: Engine) -> Relation:
+def shown_log(source: Any, engine: Engine) -> Relation:
     """A row per query and document that a log shows, with the latest features that were logged, if any (as JSON)."""
     table = engine.open(source, what="log")
     own = resolve_columns(table.columns, None, _ROLES, table.where)
