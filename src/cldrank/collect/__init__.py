@@ -7,7 +7,6 @@ collecting   part by part into a file, which a run that was killed goes on with
 """
 
 from cldrank.collect.collecting import Collected, collect_features
-from cldrank.collect.engines import ENGINES
 from cldrank.collect.featureset import FeatureSet
 
-__all__ = ["ENGINES", "Collected", "FeatureSet", "collect_features"]
+__all__ = ["Collected", "FeatureSet", "collect_features"]
