@@ -18,6 +18,7 @@ from cldrank.errors import CldrankError, MissingDependencyError, UsageError
 from cldrank.reading import reason
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0  # seconds, before a request is repeated; doubled each time
+_LONGEST_ASKED = 3600.0  # seconds, that an engine may ask to wait
 _TIMEOUT = 60.0  # seconds
 
 
@@ -123,8 +124,9 @@ def _retry_after(text: str) -> float:
     >>> _retry_after("7"), _retry_after("soon"), _retry_after("Thu, 01 Jan 2015 00:00:00 GMT")
     (7.0, 0.0, 0.0)
     """
+    seconds = 0.0
     with suppress(ValueError):
-        return max(0.0, float(text))
+        seconds = parsedate_to_datetime(text).timestamp() - time.time()
     with suppress(ValueError):
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    return 0.0
+        seconds = float(text)
+    return max(0.0, min(seconds, _LONGEST_ASKED))

@@ -177,7 +177,7 @@ class TestServing:
     def test_the_export_defines_features_as_they_were_collected(self, shop: Shop) -> None:
         shop.collect(size=4)
         data = cr.load(shop.folder / "out.parquet")
-        labelled = replace(data, labels=np.arange(data.n_rows) % 3)
+        labelled = replace(data, labels=np.arange(data.n_rows, dtype=np.float32) % 3)
         ranker = cr.Oracle(model=cr.Trees(rounds=3, min_weight=0.1)).fit(labelled).ranker_
         assert ranker.provenance.featureset == data.featureset
         wanted: dict[str, Any] = {"name": "shop", "check": data}

@@ -86,6 +86,7 @@ def import_log(
     options = ImportOptions(**reading)
     tell: Callable[[str], Any] = progress or str  # which does nothing
     if url is not None:
+        check_choice("source", source, ("ubi",))
         indices = (queries or "ubi_queries", events or "ubi_events")
         queries, events = (pull(url, index, Path(out).with_suffix(f".{index}.jsonl"), tell) for index in indices)
     sources = _sources(source, paths, queries, events)

@@ -329,7 +329,9 @@ def _position(events: Relation, first_position: int | None) -> tuple[str, list[s
     cases, notes = "", []
     for counts in evidence:
         start, why = _first_ordinal(counts)
-        notes.append(f"ordinals of {counts['client']} {why}" if len(evidence) > 1 else f"ordinals {why}")
+        notes.append(
+            f"ordinals of {counts['client'] or 'no application'} {why}" if len(evidence) > 1 else f"ordinals {why}"
+        )
         position = "place" if start is None else f"coalesce(ordinal + {1 - start}, place)"
         cases += f"WHEN coalesce(client, '') = {text_literal(counts['client'] or '')} THEN {position} "
     return f"CASE {cases}ELSE coalesce(ordinal, place) END" if cases else "coalesce(ordinal, place)", notes
