@@ -59,20 +59,16 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self._stopped.set()  # whoever waits in another thread
         self._client.close()
 
-    def stop(self) -> None:
-        """End all waiting; requests in other threads fail."""
-        self._stopped.set()
-
-    def ask(self, path: str, json: Any = None, *, form: Mapping[str, str] | None = None, method: str = "POST") -> Any:
+    def ask(self, path: str, json: Any = None, form: Mapping[str, str] | None = None) -> Any:
         """The answer at a path below the address."""
         for attempt in range(self._retries + 1):
             self._take_turn()
             wait = min(_FIRST_WAIT * 2**attempt, _LONGEST_WAIT)
             try:
-                answer = self._client.request(method, self.url + path, json=json, data=form)
+                answer = self._client.post(self.url + path, json=json, data=form)
             except self._broken as error:
                 problem = f"does not answer ({type(error).__name__}: {reason(error)})"
             else:

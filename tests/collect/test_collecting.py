@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,84 +16,36 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from engine_stand_in import Handler, StandIn
-from shop import POPULARITY, PRODUCTS, features, log, searches
+from shop import PRODUCTS, features, log, searches
 
 import cldrank as cr
 from cldrank.collect import Collected, FeatureSet, collect_features, collecting
 from cldrank.errors import CldrankError, DataError, UsageError
 
 TEXTS = {f"q{number}": searches()[f"q{number}"]["keywords"] for number in range(1, 13)}
-MATCH = {"multi_match": {"query": "{{keywords}}", "fields": ["title", "body"]}}
-
-
-def matched(field: str, words: str) -> dict[str, Any]:
-    return {"bool": {"should": {"match": {field: f"{{{{{words}}}}}"}}, "filter": {"match_all": {}}}}
-
-
-POPULAR = {
-    "function_score": {
-        "query": {"match_all": {}},
-        "boost_mode": "replace",
-        "field_value_factor": {"field": "popularity", "missing": 0},
-    }
-}
-STORED = [
-    {
-        "name": f"{field}_bm25",
-        "params": ["keywords"],
-        "template_language": "mustache",
-        "template": matched(field, "keywords"),
-    }
-    for field in ("title", "body")
-] + [{"name": "popularity", "params": [], "template_language": "mustache", "template": POPULAR}]
-NAMED = {
-    **{f"{field}_bm25": matched(field, "query") for field in ("title", "body")},
-    "popularity": {"script_score": {"query": {"match_all": {}}, "script": {"source": POPULARITY}}},
-}
-STORE = [
-    {
-        "store": "shop",
-        "name": f"{field}_bm25",
-        "class": "org.apache.solr.ltr.feature.SolrFeature",
-        "params": {"q": f"{{!edismax qf={field}}}${{text}}"},
-    }
-    for field in ("title", "body")
-] + [
-    {
-        "store": "shop",
-        "name": "popularity",
-        "class": "org.apache.solr.ltr.feature.FieldValueFeature",
-        "params": {"field": "popularity"},
-    }
-]
-PROFILE = "rank-profile log_features {\n    match-features: bm25(title) bm25(body) attribute(popularity)\n}\n"
-FILES = {
-    "opensearch": json.dumps({"featureset": {"name": "shop", "features": STORED}}),
-    "elasticsearch": json.dumps(
-        {
-            "learning_to_rank": {
-                "feature_extractors": [
-                    {"query_extractor": {"feature_name": name, "query": query}} for name, query in NAMED.items()
-                ]
-            }
-        }
-    ),
-    "solr": json.dumps(STORE),
-    "vespa": PROFILE,
-}
+PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 SEARCHES = {
-    "opensearch": json.dumps(MATCH),
-    "elasticsearch": json.dumps(MATCH),
+    "opensearch": '{"multi_match": {"query": "{{keywords}}", "fields": ["title", "body"]}}',
+    "elasticsearch": '{"multi_match": {"query": "{{query}}", "fields": ["title", "body"]}}',
     "solr": "{!edismax qf='title body' v=$qq}",
     "vespa": "select * from product where userQuery()",
 }
 PATHS = {"opensearch": "/products", "elasticsearch": "/products", "solr": "/solr/products", "vespa": ""}
+LISTS = {"opensearch": ("featureset", "features"), "elasticsearch": ("learning_to_rank", "feature_extractors")}
 
 
-def definitions(engine: str, content: Any) -> list[Any]:
-    if engine == "opensearch":
-        return list(content["featureset"]["features"])
-    return list(content if engine == "solr" else content["learning_to_rank"]["feature_extractors"])
+def feature_file(engine: str) -> str:
+    """The features that the page of an engine defines."""
+    found = re.search(r"<!-- file: \S+ -->\n```\w+\n(.*?)```", (PAGES / f"{engine}.md").read_text(), re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def definitions(engine: str, text: str) -> list[Any]:
+    content = json.loads(text)
+    for key in LISTS.get(engine, ()):
+        content = content[key]
+    return list(content)
 
 
 class Shop:
@@ -100,16 +53,17 @@ class Shop:
 
     def __init__(self, engine: str, folder: Path, server: StandIn) -> None:
         self.engine, self.folder, self.server = engine, folder, server
-        (folder / "features").write_text(FILES[engine])
+        text = feature_file(engine)
+        (folder / "features").write_text(text)
         pq.write_table(pa.table({"query_id": list(TEXTS), "query": list(TEXTS.values())}), folder / "queries.parquet")
         stand_in = server.engine
         if engine == "opensearch":
             stand_in.store = True
-            stand_in.define("shop", [], STORED)
+            stand_in.define("shop", [], definitions(engine, text))
         elif engine == "solr":
-            stand_in.features["shop"] = STORE
+            stand_in.features["shop"] = definitions(engine, text)
         elif engine == "vespa":
-            stand_in.files = {"schemas/product/log_features.profile": PROFILE.encode()}
+            stand_in.files = {"schemas/product/log_features.profile": text.encode()}
 
     def collect(self, out: str = "out.parquet", **options: Any) -> Collected:
         arguments = {"queries": self.folder / "queries.parquet", "search": SEARCHES[self.engine], "size": 8, **options}
@@ -140,7 +94,7 @@ def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
         yield Shop(engine, tmp_path, server)
 
 
-@pytest.mark.parametrize("shop", list(FILES), indirect=True)
+@pytest.mark.parametrize("shop", list(PATHS), indirect=True)
 class TestEngines:
     def test_values_are_those_of_the_engine(self, shop: Shop) -> None:
         result = shop.collect()
@@ -172,7 +126,7 @@ class TestEngines:
         assert data[:3].featureset == data.featureset
 
 
-@pytest.mark.parametrize("shop", list(FILES), indirect=True)
+@pytest.mark.parametrize("shop", list(PATHS), indirect=True)
 class TestServing:
     def test_the_export_defines_features_as_they_were_collected(self, shop: Shop) -> None:
         shop.collect(size=4)
@@ -189,12 +143,11 @@ class TestServing:
         if shop.engine == "vespa":
             assert set(files) == {"shop.profile", "models/shop.json", "README.md"}
         else:
-            content = json.loads(files["featureset.json" if shop.engine == "opensearch" else "features.json"])
-            given = json.loads(FILES[shop.engine])
-            assert all(one in definitions(shop.engine, given) for one in definitions(shop.engine, content))
-        (shop.folder / "features").write_text(
-            FILES[shop.engine].replace("body_bm25", "other").replace("bm25(body)", "bm25(other)")
-        )
+            own = definitions(shop.engine, files["featureset.json" if shop.engine == "opensearch" else "features.json"])
+            assert own
+            assert all(one in definitions(shop.engine, feature_file(shop.engine)) for one in own)
+        other = feature_file(shop.engine).replace("body_bm25", "other").replace("bm25(body)", "bm25(other)")
+        (shop.folder / "features").write_text(other)
         with pytest.raises(UsageError, match="was trained on"):
             cr.export_ranker(ranker, shop.engine, shop.folder / "b", featureset=shop.folder / "features", **wanted)
 
@@ -284,7 +237,7 @@ class TestFailures:
         assert "secret" not in (shop.folder / "out.parquet.parts" / "run.json").read_text()
 
     def test_another_feature_set_in_the_engine_is_refused(self, shop: Shop) -> None:
-        shop.server.engine.sets["shop"] = STORED[:2]
+        shop.server.engine.sets["shop"] = definitions("opensearch", feature_file("opensearch"))[:2]
         with pytest.raises(DataError, match="only one of them has popularity"):
             shop.collect()
 

@@ -94,7 +94,6 @@ def _packed(
         "model_type": Markdown(model["type"]),
         "zero_elsewhere": filled,
         "missing": unmatched == "missing",
-        "first": Markdown(used[0]),
         "derived": bool(derived),
     }
     scaling = {"scaling.json": written_json({"features": derived})} if derived else {}
