@@ -152,7 +152,7 @@ def _own_folder(folder: Path, run: dict[str, Any]) -> Iterator[None]:
     with holding(folder, wait=False) as is_ours:
         if not is_ours:
             raise UsageError(f"another process is filling {folder}.")
-        if not record.exists():
+        if not any(folder.glob("part-*")):
             save_json(record, run)
         before = read_json(record, "the record of a run")
         if changed := [name for name in run if before.get(name) != run[name]]:

@@ -152,6 +152,8 @@ class ExportFormat(ABC):
                 raise UsageError(f"`featureset` does not define {some(unknown)}, which the ranker uses.")
             defined = (f"features are defined as in {request.featureset}, which leaves nothing to complete",)
             written = replace(written, to_fill={})
+        elif ranker.provenance.featureset and written.to_fill:
+            defined = (f"`featureset` with the file of {ranker.provenance.featureset} defines the features",)
         notes = (*written.notes, *defined, *self._notes(written, len(names), mapped))
         exported = replace(written, names=names, notes=notes)
         if self.one_file:
