@@ -33,7 +33,7 @@ _REASONS = {
     "no document": "it does not name a document",
     "unknown page": "no query with this id came in",
     "page without text": "the query of its page is missing or blank",
-    "no position": "it has no position, and its page does not list the document",
+    "no position": "it has no position to trust, and its page does not list the document",
     "position out of range": "its position lies before the first, or beyond 10,000",
     "not logged": "a click on a result that was returned, without an impression that counts",
     "never shown": "a click on something that its page did not show",
@@ -208,12 +208,15 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
     pages = _with_reasons(records.pages, options)
     engine = pages.engine
     own = {"page": "<> 'other'", "doc_id": "<> 'other'", "ordinal": "= 'impression'", "action": "<> 'impression'"}
-    own |= {"mark": "= 'click'", "query": "<> 'other'", "features": "= 'impression'"}
+    own |= {"mark": "= 'click'", "features": "= 'impression'"}
+    reason = "p.reason"
+    if "shares_id" in pages.columns:
+        own["query"] = "<> 'other'"
+        reason = "CASE WHEN shares_id AND e.query <> p.query THEN 'another query' ELSE p.reason END"
     columns = [f"CASE WHEN record {which} THEN {name} END AS {name}" for name, which in own.items()]
     events = engine.hold(
         "SELECT record, e.page AS page, doc_id, ordinal, action, mark, features, p.page IS NOT NULL AS is_known, "
-        "CASE WHEN p.shares_id AND e.query <> p.query THEN 'another query' ELSE p.reason END AS page_reason, "
-        "client, nullif(list_position(documents, doc_id), 0) AS place "
+        f"{reason} AS page_reason, client, nullif(list_position(documents, doc_id), 0) AS place "
         f"FROM (SELECT record, {', '.join(columns)} FROM {records.events}) AS e "
         f"LEFT JOIN (SELECT * FROM {pages} WHERE is_page) AS p ON e.page = p.page"
     )
@@ -230,7 +233,7 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
         every = "all results that were returned count as shown, seen or not"
         notes.append(every if options.impressions == "returned" else others + every)
     items = _positioned(events, pages, position, shown)
-    results, judged = _matched(items)
+    results, judged = _matched(items, ", min(features) AS features" if counts["featured"] else "")
     rejects = _set_aside(records.page_name, pages, items, results, judged)
     set_aside = tuple(
         replace(entry, example=other_actions(events)) if entry.reason == "other action" else entry
@@ -265,20 +268,20 @@ def _with_reasons(raw: Relation, options: ImportOptions) -> Relation:
     n = engine.row(f"SELECT count(page) AS n, count(DISTINCT page) AS pages FROM {raw} WHERE stray IS NULL")
     repeats = n["n"] > n["pages"]
     order = "coalesce(array_length(documents), 0) = 0, timestamp, query, user_id, surface, CAST(documents AS VARCHAR)"
-    own = "PARTITION BY page, stray"
-    turn = f"row_number() OVER ({own} ORDER BY {order})" if repeats else "1"
-    first = f"first_value(query) OVER ({own} ORDER BY {order})" if repeats else "query"
-    shares_id = f"min(query) OVER ({own}) <> max(query) OVER ({own})" if repeats else "FALSE"
+    of_id = "OVER (PARTITION BY page, stray"
+    beside = f"row_number() {of_id} ORDER BY {order}) AS turn, first_value(query) {of_id} ORDER BY {order}) AS first"
+    known = f"*, {beside}, min(query) {of_id}) <> max(query) {of_id}) AS shares_id" if repeats else "*, 1 AS turn"
+    another = "WHEN query <> first THEN 'another query' " if repeats else ""
     excluded = "FALSE" if options.exclude_users is None else of_users(options.exclude_users, engine)
     reason = (
         "CASE WHEN stray IS NOT NULL THEN stray WHEN page IS NULL THEN 'no id' "
-        "WHEN query <> first THEN 'another query' WHEN turn > 1 THEN 'repeated' "
+        f"{another}WHEN turn > 1 THEN 'repeated' "
         f"WHEN query IS NULL THEN 'no text' WHEN {excluded} THEN 'excluded user' END"
     )
     query = (
-        f"SELECT page, query, {', '.join(_OPTIONAL)}, client, documents, {reason} AS reason, shares_id, "
-        "page IS NOT NULL AND stray IS NULL AND turn = 1 AS is_page "
-        f"FROM (SELECT *, {turn} AS turn, {first} AS first, {shares_id} AS shares_id FROM {raw})"
+        f"SELECT page, query, {', '.join(_OPTIONAL)}, client, documents, {reason} AS reason, "
+        f"{'shares_id, ' if repeats else ''}page IS NOT NULL AND stray IS NULL AND turn = 1 AS is_page "
+        f"FROM (SELECT {known} FROM {raw})"
     )
     return engine.hold(query) if repeats else engine.sql(query)
 
@@ -287,9 +290,11 @@ def _with_reasons(raw: Relation, options: ImportOptions) -> Relation:
 
 
 def _event_counts(events: Relation) -> dict[str, int]:
-    """How many events there are of each kind, and how many name their page."""
+    """How many events there are of each kind, and how many name their page, or have features."""
     kinds = [f"count(*) FILTER (WHERE record = '{kind}') AS {kind}" for kind in ("impression", "click", "other")]
-    return events.engine.row(f"SELECT {', '.join(kinds)}, count(page) AS named FROM {events}")
+    return events.engine.row(
+        f"SELECT {', '.join(kinds)}, count(page) AS named, count(features) AS featured FROM {events}"
+    )
 
 
 def _check_events(events: Relation, counts: Mapping[str, int], records: Records, options: ImportOptions) -> None:
@@ -398,7 +403,7 @@ def _positioned(events: Relation, pages: Relation, position: str, shown: str) ->
     )
 
 
-def _matched(items: Relation) -> tuple[Relation, Relation]:
+def _matched(items: Relation, features: str) -> tuple[Relation, Relation]:
     """What was shown or clicked on each page by document: the `top` position, results and clicks; and what to take off.
 
     The latter are copies, second places, and clicks on what was not shown, with their reasons: only documents that
@@ -406,8 +411,8 @@ def _matched(items: Relation) -> tuple[Relation, Relation]:
     """
     engine = items.engine
     results = engine.hold(
-        "SELECT page, doc_id, min(position) AS top, count(position) AS shown, count(*) - count(position) AS clicks, "
-        "min(features) AS features "
+        "SELECT page, doc_id, min(position) AS top, count(position) AS shown, count(*) - count(position) AS clicks"
+        f"{features} "
         f"FROM {items} WHERE reason IS NULL GROUP BY page, doc_id"
     )
     copy = "row_number() OVER (PARTITION BY page, doc_id, position, action, mark ORDER BY page) > 1"
@@ -430,7 +435,7 @@ def _rows(results: Relation, judged: Relation, pages: Relation) -> Relation:
     filled = pages.engine.row(f"SELECT {', '.join(f'count({name}) AS {name}' for name in _OPTIONAL)} FROM {known}")
     values = {"timestamp": "CAST(timestamp AS TIMESTAMPTZ)", "user_id": "user_id", "surface": "surface"}
     optional = "".join(f", {values[name]} AS {name}" for name, number in filled.items() if number)
-    optional += ", features" if pages.engine.row(f"SELECT count(features) AS n FROM {results}")["n"] else ""
+    optional += ", features" if "features" in results.columns else ""
     lost = f"SELECT page, doc_id, count(*) AS lost FROM {judged} WHERE position IS NULL GROUP BY page, doc_id"
     return pages.engine.sql(
         "SELECT page AS session_id, query AS query_id, doc_id, CAST(top AS INTEGER) AS position, "
