@@ -91,13 +91,14 @@ def import_log(
         queries, events = (pull(url, index, Path(out).with_suffix(f".{index}.jsonl"), tell) for index in indices)
     sources = _sources(source, paths, queries, events)
     limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "master": master}
-    read = [["the DataFrame", id(named)] if is_frame(named) else text_files(named) for named in sources]
-    where = some([file for files in read for file in files if not isinstance(file, int)], 3)
-    with connect(engine, source=sources[0], **limits) as opened, querying(opened, where):
+    files = [file for named in sources if not is_frame(named) for file in text_files(named)]
+    with connect(engine, source=sources[0], **limits) as opened, querying(opened, some(files, 3) or "the DataFrame"):
         _check_target(Path(out), opened)
         tell("reading records …")
         if source == "ubi":
-            records = ubi_records(sources, opened, options, together=read[0] == read[1])
+            half = len(files) // 2
+            together = sources[0] is sources[1] or (half > 0 and files[:half] == files[half:])
+            records = ubi_records(sources, opened, options, together=together)
         else:
             records = metarank_records(paths, opened, options)
         tell("joining clicks to results …")

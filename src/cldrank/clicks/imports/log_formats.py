@@ -91,19 +91,10 @@ class RecordFields:
 def ubi_records(sources: Sequence[Any], engine: Engine, options: ImportOptions, *, together: bool) -> Records:
     """The queries and events of two sources; `together`: they are the same files, which hold both."""
     queries, events = sources
-    names: tuple[str, ...] = (
-        "query_id",
-        "user_query",
-        "client_id",
-        "application",
-        "timestamp",
-        "action_name",
-        options.surface,
-        *_BULK,
-    )
+    names = ["query_id", "user_query", "client_id", "application", "timestamp", "action_name", options.surface, *_BULK]
     kinds = dict.fromkeys(names, pa.string()) | dict.fromkeys(_HITS, pa.list_(pa.string()))
     fields = RecordFields(queries, engine, kinds, "queries of UBI", options.time_zone)
-    bulk = f"{fields.text(*_BULK)} IS NOT NULL AND {fields.text('query_id')} IS NULL"
+    bulk = f"{fields.value(*_BULK)[0]} IS NOT NULL AND {fields.text('query_id')} IS NULL"
     stray = f"CASE WHEN {fields.text('action_name')} IS NOT NULL THEN 'not a query' WHEN {bulk} THEN 'bulk line' END"
     raw = (
         f"SELECT {fields.text('query_id', required=True)} AS page, "
@@ -114,7 +105,7 @@ def ubi_records(sources: Sequence[Any], engine: Engine, options: ImportOptions, 
     )
     pages = engine.hold(f"SELECT * FROM ({raw}) WHERE stray IS NULL" if together else raw)
     document = f"event_attributes.object.{options.object_id}"
-    names = ("action_name", "query_id", "user_query", "timestamp", document, *_ORDINALS[:2], _FEATURES[0], *_BULK)
+    names = ["action_name", "query_id", "user_query", "timestamp", document, *_ORDINALS[:2], _FEATURES[0], *_BULK]
     fields = RecordFields(events, engine, dict.fromkeys(names, pa.string()), "events of UBI", options.time_zone)
     ordinal = f"CAST({fields.value(*_ORDINALS)[0]} AS VARCHAR)"
     features, kind = fields.value(*_FEATURES)
@@ -127,7 +118,7 @@ def ubi_records(sources: Sequence[Any], engine: Engine, options: ImportOptions, 
         f"CAST({fields.value('timestamp')[0]} AS VARCHAR) AS mark, "
         f"{query_text(fields.text('user_query'), options.normalise)} AS query, "
         f"{features if is_text(kind) else f'to_json({features})'} AS features, "
-        f"{fields.text(*_BULK)} IS NOT NULL AND {action} IS NULL AS is_bulk FROM {fields.table}"
+        f"{fields.value(*_BULK)[0]} IS NOT NULL AND {action} IS NULL AS is_bulk FROM {fields.table}"
     )
     shown = _among("action", options.impression_action) if options.impressions != "returned" else "FALSE"
     record = (
