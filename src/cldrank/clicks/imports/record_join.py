@@ -49,7 +49,7 @@ RECORDS = {  # singular and plural, for counts
     "bulk": ("line of a bulk file that is no record", "lines of a bulk file that are no records"),
 }
 _OPTIONAL = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
-_MOST_EXAMPLES, _MOST_ACTIONS = 3, 20
+_MOST_EXAMPLES, _MOST_NAMED = 3, 20
 _STRAY = 0.1  # ordinals at 0 or 1, relative to the others, up to which they are mistakes
 
 
@@ -236,7 +236,9 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
     results, judged = _matched(items, ", min(features) AS features" if counts["featured"] else "")
     rejects = _set_aside(records.page_name, pages, items, results, judged)
     set_aside = tuple(
-        replace(entry, example=other_actions(events)) if entry.reason == "other action" else entry
+        replace(entry, example=other_actions(rejects, "CAST(sum(rows) AS BIGINT)"))
+        if entry.reason == "other action"
+        else entry
         for entry in _by_reason(rejects, records)
     )
     came_in = dict.fromkeys((records.page_name, shown, "click", "other"), 0)
@@ -362,13 +364,13 @@ def _first_ordinal(counts: Mapping[str, int]) -> tuple[int | None, str]:
     return start, f"count from {start}, as {max(at_0, at_1):,} of {at_0 + at_1:,} results returned first show"
 
 
-def other_actions(events: Relation) -> str:
+def other_actions(events: Relation, number: str = "count(*)") -> str:
     """The actions that are neither clicks nor impressions, the most frequent first."""
     rows = events.engine.rows(
-        f"SELECT action, count(*) AS number FROM {events} WHERE record = 'other' AND action IS NOT NULL "
+        f"SELECT action, {number} AS number FROM {events} WHERE record = 'other' AND action IS NOT NULL "
         "GROUP BY action ORDER BY number DESC, action"
     )
-    return some([f"{row['action']} ({row['number']:,})" for row in rows], _MOST_ACTIONS)
+    return some([f"{row['action']} ({row['number']:,})" for row in rows], _MOST_NAMED)
 
 
 # -- results and clicks ------------------------------------------------------------------------------------------------
