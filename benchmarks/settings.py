@@ -31,13 +31,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import cldrank as cr
-from cldrank import segments
 from cldrank.clicks.simulate import Cascade, DependentClicks, NeighbourSwaps, PositionBased, Simulation, TopK
 from cldrank.data import synthetic
 from cldrank.errors import CldrankError, CldrankWarning
 from cldrank.measures import mean_interval
-from cldrank.methods import CLDPair, IPS, Naive, SVMRank
-from cldrank.models import Linear, MLP, Run, Trees
+from cldrank.methods import IPS, CLDPair, Naive, SVMRank
+from cldrank.models import MLP, Linear, Run, Trees
 
 DEPTH, FIRST_SEED = 5, 500  # defaults were chosen on seeds below
 MEASURES = ("nDCG@1", "nDCG@3", "AP")
@@ -68,6 +67,8 @@ OURS = "CLD-pair"
 
 
 class Setting(NamedTuple):
+    """Data, the quality of production, the number of sessions, and how people behave."""
+
     data: str
     production: str
     sessions: float

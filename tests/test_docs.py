@@ -56,6 +56,7 @@ def test_every_public_name_is_on_one_api_page() -> None:
 ELSEWHERE = {  # whose example takes more than a docstring: it is run on a page
     "cldrank.SparkDataset": "how-to/scale.md",
     "cldrank.mlflow.log_model": "how-to/registries.md",
+    "cldrank.collect.collect_features": "how-to/collect-features.md",
     "cldrank.pipeline.run_pipeline": "how-to/pipeline.md",
     "cldrank.experiment.save_report": "how-to/experiments.md",
     "cldrank.evaluation.ClickComparison": "explanation/verdict.md",

@@ -16,7 +16,7 @@ from cldrank._version import __version__
 if TYPE_CHECKING:
     # isort: off
     from cldrank import (
-        auditing, catalogue, clicks, data, evaluation, export, judgements, measures, methods, models, online,
+        auditing, catalogue, clicks, collect, data, evaluation, export, judgements, measures, methods, models, online,
         pipeline, propensity, rankers, safety, scaling, tuning,
     )  # fmt: skip
     from cldrank.auditing import audit
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLD", "IPS", "MLP", "PIJD", "AffineIPS", "BayesIPS", "CLDPair", "ClickTable", "HeckmanRank", "InterventionAware",
     "Linear", "Naive", "Oracle", "PolicyAwareIPS", "Propensities", "RankAgg", "RankingDataset", "Run", "SVMRank",
-    "SparkDataset", "Trees", "__version__", "audit", "auditing", "catalogue", "clicks", "compare",
+    "SparkDataset", "Trees", "__version__", "audit", "auditing", "catalogue", "clicks", "collect", "compare",
     "data", "distil", "errors", "evaluate", "evaluation", "export", "export_ranker", "held_out", "import_log",
     "judge_documents", "judgements", "load", "load_ranker", "load_ratings", "measures", "methods", "models", "online",
     "pipeline",

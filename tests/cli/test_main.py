@@ -77,7 +77,7 @@ def test_version_and_help(run: Run) -> None:
         assert "<bool>" not in shown.out
     commands = run("--help").out.partition("\nCommands")[2]
     listed = [line.split()[0] for line in commands.splitlines() if line[:2].isspace() and line[2:3].isalpha()]
-    assert listed[:5] == ["data", "clicks", "propensity", "simulate", "train"]
+    assert listed[:5] == ["data", "clicks", "features", "propensity", "simulate"]
     assert listed[-3:] == ["experiment", "show", "demo"]
     assert "Usage: cldrank pipeline new [OPTIONS] LOG...\n" in run("pipeline", "new", "--help").out
 

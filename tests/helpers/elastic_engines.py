@@ -128,13 +128,14 @@ class OpenSearch:
         return hits_of(scores, body.get("size", 10))
 
     def logged(self, body: dict[str, Any]) -> Answer:
-        terms, logging = body["query"]["bool"]["filter"]
-        need(set(body["query"]["bool"]) == {"filter"}, "candidates and sltr are filters")
+        *found, logging = body["query"]["bool"]["filter"]
+        found += body["query"]["bool"].get("must", [])
+        need(len(found) == 1, "candidates and sltr are wanted")
         specs, sltr = body["ext"]["ltr_log"]["log_specs"], logging["sltr"]
         need(specs["named_query"] == sltr["_name"], f"No query named [{specs['named_query']}] found")
         need(sltr["featureset"] in self.sets, f"Unknown featureset [{sltr['featureset']}]")
         hits = []
-        for product in list(matching(terms))[: body.get("size", 10)]:
+        for product in list(matching(found[0]))[: body.get("size", 10)]:
             values = self.features(self.sets[sltr["featureset"]], product, sltr["params"])
             entries = [
                 {"name": name, **({} if np.isnan(value) else {"value": value})} for name, value in values.items()
@@ -165,7 +166,7 @@ class Elasticsearch:
             need(query.get("include_named_queries_score") == "true", "scores of named queries are wanted")
             return self.logged(body)
         if (method, path) == ("POST", "/products/_search"):
-            return self.search(body)
+            return self.named(body) if query.get("include_named_queries_score") == "true" else self.search(body)
         found = re.fullmatch(r"/_ml/trained_models/([a-z0-9](?:[a-z0-9_.-]*[a-z0-9])?)", path)
         need(found, f"no handler found for uri [{path}] and method [{method}]")
         assert found is not None
@@ -182,7 +183,10 @@ class Elasticsearch:
     def logged(self, body: dict[str, Any]) -> Answer:
         parameters = body["params"]
         source = body["source"].replace("{{#toJson}}__doc_ids{{/toJson}}", json.dumps(parameters["__doc_ids"]))
-        content = json.loads(filled(source, parameters))["query"]["bool"]
+        return self.named(json.loads(filled(source, parameters)))
+
+    def named(self, body: dict[str, Any]) -> Answer:
+        content = body["query"]["bool"]
         hits = []
         for product in matching({"bool": {"filter": content["filter"]}}):
             scores = {one["bool"]["_name"]: query_score(one, PRODUCTS[product], product) for one in content["should"]}

@@ -51,6 +51,8 @@ class Handler(BaseHTTPRequestHandler):
             return [json.loads(line) for line in content.splitlines()]
         if kind == "application/zip":
             return content
+        if kind == "application/x-www-form-urlencoded":
+            return {name: value for name, (value,) in parse_qs(content.decode(), keep_blank_values=True).items()}
         known = kind == "application/json" or "compatible-with" in self.headers.get("Content-Type", "")
         need(not content or known, f"Content-Type header [{kind}] is not supported", 406)
         return json.loads(content) if content else None

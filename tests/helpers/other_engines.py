@@ -55,8 +55,8 @@ class Solr:
         if path == "/solr/admin/collections":
             need(query == {"action": "RELOAD", "name": "products"}, "an unknown action or collection")
             return done
-        if (method, path) == ("GET", "/solr/products/query"):
-            return {**done, "response": {"docs": self.search(query)}}
+        if path == "/solr/products/query":
+            return {**done, "response": {"docs": self.search(body or query)}}
         raise RefusedError(f"Searching for Solr? There is no {path}", 404)
 
     def value(self, feature: dict[str, Any], product: str, parameters: Mapping[str, str]) -> float:
@@ -94,7 +94,9 @@ class Solr:
             key.removeprefix("efi."): query[value[1:]] for key, value in self.local(query).items() if "efi." in key
         }
         if "fq" in query:
-            window = query["fq"].removeprefix("{!terms f=id}").split(",")
+            separator = "§" if "separator='§' v=$ids" in query["fq"] else ","
+            window = query.get("ids", query["fq"].removeprefix("{!terms f=id}")).split(separator)
+            window = [one for one in window if one in PRODUCTS]
         else:
             need(query["q"] == "{!edismax qf='title body' v=$qq}", f"cannot parse {query['q']}")
             window = list(matching({"multi_match": {"query": query["qq"], "fields": ["title", "body"]}}))
@@ -135,8 +137,8 @@ class Vespa:
             return {"id": path}
         if (method, path) == ("POST", "/application/v2/tenant/default/prepareandactivate"):
             return self.deploy(body)
-        need((method, path) == ("GET", "/search/") and self.files, f"nothing at {path}", 404)
-        return self.search(query)
+        need(path == "/search/" and self.files, f"nothing at {path}", 404)
+        return self.search(body or query)
 
     def deploy(self, body: bytes) -> Answer:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
@@ -174,7 +176,7 @@ class Vespa:
         need(yql, f"could not parse {query['yql']}")
         assert yql is not None
         words = {"multi_match": {"query": query["query"], "fields": ["title", "body"]}}
-        products = json.loads(f"[{yql[1]}]") if yql[1] else list(matching(words))
+        products = [one for one in json.loads(f"[{yql[1]}]") if one in PRODUCTS] if yql[1] else list(matching(words))
         features = {one: self.features(one, query["query"]) for one in products}
         scores = [0.0] * len(products)
         if "first-phase" in profile:

@@ -1,8 +1,8 @@
 """A small shop, which the pages about engines search: `python -m shop` writes what they take as given.
 
 log.parquet       pages of a production ranker that goes by popularity, with neighbours swapped on half of them
-candidates.json   the text of each query and its candidates, of which a page shows five
-train.parquet     their features, as engines log them; only with `python -m shop features`
+queries.csv       the text of each query
+train.parquet     the features of its candidates, of which a page shows five; only with `python -m shop features`
 
 `query_score` is the score of a product by a query of OpenSearch or Elasticsearch, for as much of that language as the
 pages need; what it does not know it refuses, as an engine does. Documents that are indexed become products, too.
@@ -213,5 +213,6 @@ def features() -> pyarrow.Table:
 if __name__ == "__main__":
     if sys.argv[1:] == ["features"]:
         pyarrow.parquet.write_table(features(), "train.parquet")
-    Path("candidates.json").write_text(json.dumps(searches()), encoding="utf-8")
+    lines = [f"{query},{search['keywords']}\n" for query, search in searches().items()]
+    Path("queries.csv").write_text("".join(["query_id,query\n", *lines]), encoding="utf-8")
     pyarrow.parquet.write_table(log(), "log.parquet")

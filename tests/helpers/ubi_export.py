@@ -219,7 +219,7 @@ def _unshown(made: Export, page: str, events: Events, lost: Keys, unclicked: Key
     last = _shown(events)[-1]
     made.events = [event for event in made.events if event is not last]
     lost.add((page, _document(last)))
-    made.aside["click", "never shown"] += sum(_document(event) == _document(last) for event in _clicked(events))
+    made.aside["click", "not logged"] += sum(_document(event) == _document(last) for event in _clicked(events))
 
 
 def _far_away(made: Export, page: str, events: Events, lost: Keys, unclicked: Keys) -> None:
@@ -232,4 +232,4 @@ def _far_away(made: Export, page: str, events: Events, lost: Keys, unclicked: Ke
     last["event_attributes"]["position"] = {"ordinal": 20_000}
     made.aside["impression", "position out of range"] += 1
     lost.add((page, _document(last)))
-    made.aside["click", "never shown"] += sum(_document(event) == _document(last) for event in _clicked(events))
+    made.aside["click", "not logged"] += sum(_document(event) == _document(last) for event in _clicked(events))

@@ -14,8 +14,8 @@ import click
 from cldrank._version import __version__
 
 from cldrank.cli import (  # isort: skip
-    clicks, compare, data, demo, distil, experiment, export, judgements, online, pipeline, propensity, score, show,
-    simulate, train, tune,
+    clicks, compare, data, demo, distil, experiment, export, features, judgements, online,
+    pipeline, propensity, score, show, simulate, train, tune,
 )  # fmt: skip
 from cldrank.cli.commands import Option, ShellCommand, ShellGroup
 from cldrank.cli.option_names import as_options
@@ -52,6 +52,7 @@ app = _Root(
     {  # in the order of use
         "data": data.app,
         "clicks": clicks.app,
+        "features": features.app,
         "propensity": propensity.app,
         "simulate": ShellCommand(simulate.SimulateCommand, simulate.derived_options),
         "train": train.app,

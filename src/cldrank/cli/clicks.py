@@ -258,17 +258,21 @@ class ImportCommand(RawRecords, options.JsonOutput):
     """Turn the log of another program into the plain log that all other commands take.
 
     UBI (User Behavior Insights of OpenSearch and Solr): queries and events as JSON Lines, with or without `_source`, or
-    Parquet. Metarank: its events as JSON Lines. Every record is in the log, or set aside, counted and reported.
+    Parquet, from a bulk file of both, or with `--url` from live indices, with credentials as in `cldrank features
+    collect`. Metarank: its events as JSON Lines. Every record is in the log, or set aside, counted and reported.
 
     Example: `cldrank clicks import --from ubi --queries queries.jsonl --events events.jsonl --out log.parquet`
     """
 
-    files: list[str] | None = argument("FILE", "Metarank: log files, folders or patterns.", None)
+    files: list[str] | None = argument("FILE", "Log files, folders or patterns; of UBI, with queries and events.", None)
     source: str = option("--from ubi|metarank", "The format of the log.", ...)
     out: Path = option("-o FILE", "The log to write: a Parquet file; with Spark, a folder.", ...)
     rejects: Path | None = option("FILE", "Write what is set aside, with reasons, to this Parquet file.")
     queries: list[str] | None = option("FILE", "UBI: files, folders or patterns of queries. Repeat it for several.")
     events: list[str] | None = option("FILE", "UBI: files, folders or patterns of events. Repeat it for several.")
+    url: str | None = option(
+        "URL", "UBI: a live engine; --queries and --events then name indices. [default: ubi_queries, ubi_events]"
+    )
     min_joined: float = option(
         "NUMBER", "Fail if a smaller share of events finds its query, or of clicks its result.", 0.8, min=0, max=1
     )
@@ -294,14 +298,17 @@ class ImportCommand(RawRecords, options.JsonOutput):
         from cldrank.clicks.imports import ImportOptions, import_log
 
         inputs = [*(self.files or []), *(self.queries or []), *(self.events or [])]
-        self._check_outputs(inputs)
+        self._check_outputs([] if self.url else inputs)
+        if self.url and max(len(self.queries or []), len(self.events or [])) > 1:
+            raise UsageError("--url reads one index of queries and one of events; name each once.")
         arguments = {**self.given(*asdict(ImportOptions())), "normalise": self.normalise}
         with working(f"importing {some(inputs)} …") as progress:
             report = import_log(
                 self.source,
                 self.files or None,
-                queries=self.queries,
-                events=self.events,
+                queries=self.queries[0] if self.url and self.queries else self.queries,
+                events=self.events[0] if self.url and self.events else self.events,
+                url=self.url,
                 out=self.out,
                 rejects=self.rejects,
                 progress=progress,

@@ -33,6 +33,7 @@ class ExportCommand(options.Reading, options.JsonOutput):
     version: str | None = option("--for VERSION", "The version of the engine; by default the newest known.")
     name: str = option("TEXT", "What the engine is to call the model.", "cldrank")
     rename: list[str] | None = option("OURS=THEIRS", "What the engine calls a feature. Repeat it for several.")
+    featureset: Path | None = option("FILE", "Define features as the file does that they were collected with.")
     approximate: bool = option(
         "", "Allow an approximation where the format cannot be exact; needs --check, which measures it.", False
     )
@@ -57,7 +58,8 @@ class ExportCommand(options.Reading, options.JsonOutput):
         ranker = load_ranker(self.ranker)
         renamed = _renamed(self.rename)
         check = self.load_for_ranker(ranker, self.ranker, self.check) if self.check else None
-        wanted: dict[str, Any] = {"name": self.name, "version": self.version, "approximate": self.approximate}
+        names = ("name", "version", "approximate", "featureset")
+        wanted: dict[str, Any] = {name: getattr(self, name) for name in names}
         with working(f"writing {self.out} …"):
             shipped = export_ranker(ranker, self.to, out, renamed=renamed, check=check, **wanted)
         if self.as_json:

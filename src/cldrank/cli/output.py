@@ -121,7 +121,7 @@ def progress_bar(*, shown: bool = True) -> Progress:
 
 @contextmanager
 def counting(what: str, total: int, *, shown: bool = True) -> Iterator[Callable[..., None]]:
-    """A progress bar, as a function that takes the number done and, if they change, the words beside the bar."""
+    """A progress bar, as a function of the number done and, if they change, the words beside the bar and the total."""
     with progress_bar(shown=shown) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda done, words=what: bar.update(task, completed=done, description=words)
+        yield lambda done, words=what, total=total: bar.update(task, completed=done, description=words, total=total)

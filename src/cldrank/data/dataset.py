@@ -35,6 +35,7 @@ class RankingDataset:
     feature_names   a name per feature
     name            what to call the data in reports
     synthetic       True for generated data, whose results must always be labelled as such
+    featureset     the engine's features that `cldrank features collect` collected, by name and SHA-256; or ""
     source_rows     (rows,) the place of each row in the file or frame it came from, where reading had to regroup them;
                     or None
     has_missing     whether a feature is missing somewhere, as NaN; False on construction refuses NaN
@@ -55,6 +56,7 @@ class RankingDataset:
     feature_names: tuple[str, ...] = ()
     name: str = ""
     synthetic: bool = False
+    featureset: str = ""
     source_rows: IntArray | None = None
     has_missing: bool = False
     query_weights: NDArray[np.float64] | None = None
@@ -327,6 +329,7 @@ class RankingDataset:
             feature_names=self.feature_names,
             name=self.name,
             synthetic=self.synthetic,
+            featureset=self.featureset,
             source_rows=None if self.source_rows is None else self.source_rows[rows],
             has_missing=self.has_missing and checks.has_missing(features),
             query_weights=None if self.query_weights is None else self.query_weights[queries],

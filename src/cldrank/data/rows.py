@@ -93,6 +93,7 @@ class RowSource(ABC):
     ids_as_text: bool = False
     name: str = ""
     synthetic: bool = False
+    featureset: str = ""
     user: str = ""
     expected_rows: int = 0
 
@@ -164,6 +165,7 @@ def dataset_of(source: RowSource, *, name: str = "", folder: Path | None = None)
             feature_names=checks.unique_names(source.feature_names, table.shape[1]),
             name=name or source.name,
             synthetic=source.synthetic,
+            featureset=source.featureset,
             source_rows=order,
             has_missing=has_missing,
         )

@@ -29,8 +29,8 @@ from cldrank.reading import reading
 
 _LOG = logging.getLogger(__name__)
 _ARRAYS = ("features", "offsets", "labels", "query_ids", "doc_ids", "source_rows")
-_NOTES = ("feature_names", "name", "synthetic", "has_missing")
-_LAYOUT = 4  # raise it when the files of an entry change their meaning
+_NOTES = ("feature_names", "name", "synthetic", "featureset", "has_missing")
+_LAYOUT = 5  # raise it when the files of an entry change their meaning
 
 Read = Callable[[Path | None], RankingDataset]
 

@@ -41,7 +41,7 @@ from cldrank.workers import ahead, fair_threads
 ColumnNames = Mapping[str, str | Sequence[str]]
 
 _ROLES = (Role("query_id", required=True), Role("doc_id"), Role("label"))
-_METADATA = b"cldrank"
+METADATA = b"cldrank"
 _BUFFER_BYTES = 1 << 16  # of a column that is read
 _TEXT_ROWS = 1 << 16  # of columns that become lists of texts
 _CSV_BLOCK_BYTES = 1 << 24  # of text; a row must fit
@@ -309,6 +309,8 @@ class TableSource(RowSource):
         notes = [file_notes(part.schema, part.where) for part in parts]
         self.name = notes[0].get("name", "")
         self.synthetic = any(note.get("synthetic", False) for note in notes)
+        sets = {str(note.get("featureset", "")) for note in notes}
+        self.featureset = sets.pop() if len(sets) == 1 else ""
         saved_with_missing = any(note.get("has_missing", False) for note in notes)
         self.missing = checks.KEEP if missing is None and saved_with_missing else missing
 
@@ -404,7 +406,7 @@ def _refuse_null(values: pa.Array, column: str, part: TablePart, row: int) -> No
 def file_notes(schema: pa.Schema, where: Path | str) -> dict[str, Any]:
     """The metadata that `save_parquet` wrote; empty for other files."""
     try:
-        note = json.loads((schema.metadata or {}).get(_METADATA, b"{}"))
+        note = json.loads((schema.metadata or {}).get(METADATA, b"{}"))
         flags = [note.get(key, False) for key in ("synthetic", "has_missing")]
         if {*map(type, flags)} == {bool} and isinstance(note.get("name", ""), str):
             return dict(note)
@@ -452,9 +454,10 @@ def _table(dataset: RankingDataset) -> pa.Table:
     note = {
         "name": dataset.name,
         "synthetic": dataset.synthetic,
+        **({"featureset": dataset.featureset} if dataset.featureset else {}),
         **({"has_missing": True} if dataset.has_missing else {}),
     }
-    return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(note).encode()})
+    return pa.table(columns).replace_schema_metadata({METADATA: json.dumps(note).encode()})
 
 
 # -- frames that are scored row by row -----------------------------------------------------------------------------

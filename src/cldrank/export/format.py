@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cldrank._version import __version__
+from cldrank.collect.featureset import FeatureSet
 from cldrank.documents.text import Markdown, markdown_templates
 from cldrank.errors import UsageError
 from cldrank.export.replay import NamedTable
@@ -53,6 +54,11 @@ class ExportRequest:
     version: str | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     approximate: bool = False
+    featureset: FeatureSet | None = None
+
+    def definition(self, feature: str) -> Any:
+        """How the engine defines a feature that it calls so; None where no feature set says."""
+        return self.featureset and self.featureset.definitions.get(feature)
 
     def at_least(self, version: str) -> bool:
         """Whether the engine is this version or newer; without a version, it is the newest."""
@@ -140,7 +146,15 @@ class ExportFormat(ABC):
             raise self.refuse(ranker, "a tree is too deep for nested JSON", "retrain with fewer leaves") from None
         changed = {own: name for own, name in zip(names, ranker.feature_names, strict=True) if own != name}
         mapped = [f"{own} ({name})" for own, name in changed.items() if own not in request.renamed.values()]
-        notes = (*written.notes, *self._notes(written, len(names), mapped))
+        defined: tuple[str, ...] = ()
+        if request.featureset is not None:
+            if unknown := [name for name in names if request.definition(name) is None]:
+                raise UsageError(f"`featureset` does not define {some(unknown)}, which the ranker uses.")
+            defined = (f"features are defined as in {request.featureset}, which leaves nothing to complete",)
+            written = replace(written, to_fill={})
+        elif ranker.provenance.featureset and written.to_fill:
+            defined = (f"`featureset` with the file of {ranker.provenance.featureset} defines the features",)
+        notes = (*written.notes, *defined, *self._notes(written, len(names), mapped))
         exported = replace(written, names=names, notes=notes)
         if self.one_file:
             return exported

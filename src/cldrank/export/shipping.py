@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from cldrank._typing import IntArray
 from cldrank._version import __version__
+from cldrank.collect.featureset import FeatureSet
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import DataError, UsageError
 from cldrank.export.format import Exported, ExportFormat, ExportRequest, format_named
@@ -160,6 +161,7 @@ def export_ranker(
     version: str | None = None,
     renamed: Mapping[str, str] | None = None,
     approximate: bool = False,
+    featureset: str | PathLike[str] | None = None,
     check: RankingDataset | None = None,
 ) -> Shipment:
     """Write a ranker in the form that an engine reads: a file or a folder, there whole or not at all.
@@ -170,6 +172,7 @@ def export_ranker(
     version      of the engine, such as "3.6"; the newest known by default
     renamed      the engine's name of each feature that it calls otherwise
     approximate  write the nearest approximation if the format cannot express the ranker exactly; needs `check`
+    featureset   the file that the features were collected with, which defines them
     check        features to replay the files on (a sample of queries above 400,000 rows); nothing is written if the
                  scores differ from the ranker's
 
@@ -192,7 +195,12 @@ def export_ranker(
         raise UsageError("`approximate` needs features to measure the difference on; name some with `check`.")
     if version is not None and not engine.newest:
         raise UsageError(f"{engine.label} is the same for all versions; leave `version` out.")
-    request = ExportRequest(name=name, version=version, renamed=dict(renamed or {}), approximate=approximate)
+    defined = None if featureset is None else FeatureSet.read(featureset, to)
+    trained = ranker.provenance.featureset
+    if defined is not None and trained not in ("", str(defined)):
+        raise UsageError(f"`featureset` is {defined}, and the ranker was trained on {trained}; export with that file.")
+    options: dict[str, Any] = {"name": name, "version": version, "approximate": approximate, "featureset": defined}
+    request = ExportRequest(renamed=dict(renamed or {}), **options)
     exported = engine.export(ranker, request)
     if check is not None and not engine.takes_negative:
         exported = replace(exported, notes=(*exported.notes, *_below_0(check)))

@@ -212,6 +212,7 @@ class Provenance(Record, frozen=True):
 
     fingerprint    of the data, see `RankingDataset.fingerprint`
     has_missing    whether features were missing in it
+    featureset    the engine's features that it was collected with, by name and SHA-256; empty if it was not collected
     method, clicks, diagnostics   what was learned from, and how; None where it is not known, or not used
     propensities   by the segment of clicks, with an empty name for a log without segments; empty where none were used
     safety         how far a safe ranker departs from production
@@ -233,6 +234,7 @@ class Provenance(Record, frozen=True):
     cldrank: str = __version__
     fingerprint: Fingerprint = ""
     has_missing: bool = False
+    featureset: str = ""
     method: MethodRecord | None = None
     clicks: ClicksRecord | None = None
     propensities: dict[str, CurveRecord] = {}
@@ -255,6 +257,7 @@ class Provenance(Record, frozen=True):
             queries=data.n_queries,
             fingerprint=data.fingerprint,
             has_missing=data.has_missing,
+            featureset=data.featureset,
             **more,
         )
 

@@ -129,6 +129,7 @@ class SparkDataset:
             feature_names=self.feature_names,
             name=self.name,
             synthetic=self.synthetic,
+            featureset="",
             source_rows=None,
             has_missing=False,
         )

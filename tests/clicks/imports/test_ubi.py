@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -147,15 +150,60 @@ class TestPositions:
         with pytest.raises(DataError, match="nothing was shown.*no position"):
             imported(paths, tmp_path / "log.parquet", min_joined=0)
 
-    def test_a_mixture_of_starts_is_refused(self, rows: list[ubi_export.Row], tmp_path: Path) -> None:
+    def test_of_a_mixture_of_starts_the_places_count(
+        self, log: Path, rows: list[ubi_export.Row], tmp_path: Path
+    ) -> None:
         half = [row for row in rows if row[0] % 2], [row for row in rows if not row[0] % 2]
         made, other = ubi_export.export(half[0]), ubi_export.export(half[1], first=0)
         made.queries, made.events = made.queries + other.queries, made.events + other.events
         paths = made.write(tmp_path)
-        with pytest.raises(DataError, match=r"60 are at 0 and 60 at 1.*first_position=0"):
-            imported(paths, tmp_path / "log.parquet")
+        report = imported(paths, tmp_path / "log.parquet")
+        assert "60 are at 0 and 60 at 1" in report.notes[0]
+        assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
         report = imported(paths, tmp_path / "log.parquet", first_position=1, min_joined=0)
         assert report.aside("impression", "position out of range") == 60
+
+    def test_each_program_counts_its_own_way(self, tmp_path: Path) -> None:
+        """As in OpenSearch's published sample: one program counts from 0, another turns its 0 into 1."""
+        hits, text = {"query_response_hit_ids": ["a", "b", "c"]}, {"user_query": "x"}
+        made: list[dict[str, Any]] = [
+            {"query_id": "1", **text, "application": "demo"},
+            *({"index": {}}, {"query_id": "2", **text, "application": "shop", "timestamp": "2025-01-01T00:00:01Z"}),
+            {"query_id": "2", **text, **hits, "application": "shop", "timestamp": "2025-01-01T00:00:02Z"},
+            {"query_id": "2", "user_query": "xy", "application": "shop", "timestamp": "2025-01-01T00:00:00Z"},
+            *(_event("impression", "1", document, place) for place, document in enumerate("abc")),
+            *(_event("impression", "2", document, max(place, 1)) for place, document in enumerate("ab")),
+            {**_event("impression", "2", "c", 2), "user_query": "xy"},
+            *(_event("click", page, document) for page in "12" for document in "ac"),
+            _event("purchase", "2", "a"),
+        ]
+        (tmp_path / "bulk.ndjson").write_text("".join(json.dumps(line) + "\n" for line in made))
+        report = import_log("ubi", tmp_path / "bulk.ndjson", out=tmp_path / "log.parquet", min_joined=0.7)
+        table = pq.read_table(tmp_path / "log.parquet").to_pylist()
+        assert sorted((row["session_id"], row["doc_id"], row["position"], row["clicked"]) for row in table) == [
+            *(("1", "a", 1, 1), ("1", "b", 2, 0), ("1", "c", 3, 1), ("2", "a", 1, 1), ("2", "b", 2, 0)),
+        ]
+        assert [note.split(" (")[0] for note in report.notes] == [
+            "ordinals of demo count from 0: 1 impressions are at 0, 1 at 1",
+            "ordinals of shop contradict themselves",
+        ]
+        assert asides(report) == {
+            ("bulk", "bulk line"): 1,
+            ("query", "repeated"): 1,
+            ("query", "another query"): 1,
+            ("impression", "another query"): 1,
+            ("click", "not logged"): 1,
+            ("other", "other action"): 1,
+        }
+
+    def test_features_logged_with_impressions_are_kept(self, tmp_path: Path, engine: Any) -> None:
+        shown = _event("impression", "1", "a", 1)
+        shown["event_attributes"]["features"] = {"bm25": 1.5, "age": None}
+        (tmp_path / "q.jsonl").write_text(json.dumps({"query_id": "1", "user_query": "x"}) + "\n")
+        (tmp_path / "e.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (shown, _event("click", "1", "a"))))
+        imported((tmp_path / "q.jsonl", tmp_path / "e.jsonl"), tmp_path / "log.parquet", engine=engine)
+        (row,) = pq.read_table(tmp_path / "log.parquet").to_pylist()
+        assert json.loads(row["features"]) == {"bm25": 1.5, "age": None}
 
 
 def _event(action: str, page: str, document: str, ordinal: Any = None, time: Any = None) -> dict[str, Any]:
@@ -228,12 +276,10 @@ class TestFiles:
             lines += [{"index": {"_index": "ubi_events" if "action_name" in record else "ubi_queries"}}, record]
         both = tmp_path / "bulk.ndjson"
         both.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        report = imported((both, both), tmp_path / "log.parquet")
+        report = import_log("ubi", both, out=tmp_path / "log.parquet")
         assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
         assert asides(report) == {
-            ("query", "no id"): len(lines) // 2,
-            ("query", "not a query"): len(made.events),
-            ("other", "other action"): len(lines) // 2 + len(made.queries),
+            ("bulk", "bulk line"): len(lines) // 2,
         }
 
 
@@ -282,3 +328,58 @@ def test_excluded_users_are_set_aside_with_their_events(
     assert report.rows == len(rows) - len(theirs)
     again = imported(paths, tmp_path / "log.parquet", exclude_users=["client 0", "client 7"], engine=engine)
     assert again.set_aside == report.set_aside
+
+
+class _Indices(BaseHTTPRequestHandler):
+    """Two indices in pages of 100: by a point in time, or by a scroll where `points` has none."""
+
+    server: Any
+
+    def do_POST(self) -> None:
+        address = urlsplit(self.path)
+        text = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        status, answer = self.answer(address.path, json.loads(text or "{}"))
+        content = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        _, index, *rest = path.split("/")
+        if "/".join(rest) in ("_pit", "_search/point_in_time"):
+            name = self.server.points.get("/".join(rest))
+            return (200, {name: index}) if name else (405, {"error": "no handler"})
+        if path == "/_search":
+            if not self.server.sorts:
+                return 400, {"error": "No mapping found for [_shard_doc] in order to sort on"}
+            return self.page(body["pit"]["id"], *body.get("search_after", [0]))
+        if path == "/_search/scroll":
+            return self.page(*json.loads(body["scroll_id"]))
+        return self.page(index, 0)
+
+    def page(self, index: str, start: int) -> tuple[int, Any]:
+        chosen = self.server.indices[index][start : start + 100]
+        hits = [{"_id": str(n), "_source": own, "sort": [n]} for n, own in enumerate(chosen, start + 1)]
+        return 200, {"hits": {"hits": hits}, "pit_id": index, "_scroll_id": json.dumps([index, start + 100])}
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.mark.parametrize(
+    ("points", "sorts"),
+    [({"_pit": "id"}, True), ({"_search/point_in_time": "pit_id"}, True), ({"_search/point_in_time": "pit_id"}, False)],
+)
+def test_live_indices(
+    log: Path, rows: list[ubi_export.Row], tmp_path: Path, points: dict[str, str], sorts: bool
+) -> None:
+    made = ubi_export.export(rows)
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Indices)
+    server.indices, server.points, server.sorts = {"ubi_queries": made.queries, "clicks": made.events}, points, sorts
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    import_log("ubi", url=f"http://127.0.0.1:{server.server_port}", events="clicks", out=tmp_path / "log.parquet")
+    server.shutdown()
+    server.server_close()
+    assert cells(ClickTable.read(tmp_path / "log.parquet")) == cells(ClickTable.read(log))
+    assert len((tmp_path / "log.clicks.jsonl").read_text().splitlines()) == len(made.events)

@@ -1,6 +1,7 @@
 """`import_log`: logs of other programs, turned into the plain log that everything else takes, with a report.
 
-formats       from files to pages and events: where UBI and Metarank keep what these say
+live          from the indices of a live engine to files
+log_formats   from files to pages and events: where UBI and Metarank keep what these say
 record_join   from pages and events to rows, and a report with a reason for every record that is not in the log
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from cldrank.arguments import check_choice
+from cldrank.clicks.imports.live import pull
 from cldrank.clicks.imports.log_formats import metarank_records, ubi_records
 from cldrank.clicks.imports.record_join import ImportOptions, ImportReport, SetAside, join_records
 from cldrank.clicks.log.plain_log import querying
@@ -39,6 +41,7 @@ def import_log(
     out: str | PathLike[str],
     queries: Any = None,
     events: Any = None,
+    url: str | None = None,
     rejects: str | PathLike[str] | None = None,
     engine: str | Any = "duckdb",
     memory_limit: str = "3GB",
@@ -49,8 +52,10 @@ def import_log(
 ) -> ImportReport:
     r"""Turn the log of another program into a plain log in Parquet: a file or, written by Spark, a folder.
 
-    source              "ubi", with `queries` and `events`, or "metarank", with `paths`: files, folders, patterns or
-                        DataFrames
+    source              "ubi", with `queries` and `events`, or `paths` of both, or "metarank", with `paths`: files,
+                        folders, patterns or DataFrames
+    url                 UBI: a live engine; `queries` and `events` name its indices, by default ubi_queries and
+                        ubi_events, which are kept beside `out`, as JSON Lines
     rejects             a Parquet file for the records set aside, with reasons
     engine, memory_limit, threads, master   see `cldrank.tables.connect`
     progress            is called with a text before each step
@@ -79,15 +84,21 @@ def import_log(
         if owner != source and value != defaults[name]:
             raise UsageError(f"`{name}` is for logs of {owner}, not of {source}; leave it out.")
     options = ImportOptions(**reading)
+    tell: Callable[[str], Any] = progress or str  # which does nothing
+    if url is not None:
+        check_choice("source", source, ("ubi",))
+        indices = (queries or "ubi_queries", events or "ubi_events")
+        queries, events = (pull(url, index, Path(out).with_suffix(f".{index}.jsonl"), tell) for index in indices)
     sources = _sources(source, paths, queries, events)
-    tell = progress or str  # which does nothing
     limits: dict[str, Any] = {"memory_limit": memory_limit, "threads": threads, "master": master}
     files = [file for named in sources if not is_frame(named) for file in text_files(named)]
     with connect(engine, source=sources[0], **limits) as opened, querying(opened, some(files, 3) or "the DataFrame"):
         _check_target(Path(out), opened)
         tell("reading records …")
         if source == "ubi":
-            records = ubi_records(queries, events, opened, options)
+            half = len(files) // 2
+            together = sources[0] is sources[1] or (half > 0 and files[:half] == files[half:])
+            records = ubi_records(sources, opened, options, together=together)
         else:
             records = metarank_records(paths, opened, options)
         tell("joining clicks to results …")
@@ -100,14 +111,13 @@ def import_log(
 
 
 def _sources(source: str, paths: Any, queries: Any, events: Any) -> list[Any]:
-    """The sources to read: queries and events, or a single set of files."""
-    if source == "ubi":
-        if queries is None or events is None or paths is not None:
-            raise UsageError(
-                "UBI keeps queries and events apart; name both, with `queries` and `events`, and no other."
-            )
-        return [queries, events]
-    if paths is None or queries is not None or events is not None:
+    """The sources to read: queries and events, which may be the same, or a single set of files."""
+    apart = queries is not None or events is not None
+    if source == "ubi" and apart and (queries is None or events is None or paths is not None):
+        raise UsageError("name the files of queries and of events, with `queries` and `events`; or, of both, no other.")
+    if source == "ubi" and (apart or paths is not None):
+        return [queries, events] if apart else [paths, paths]
+    if paths is None or apart:
         raise UsageError(f"a log of {source} is one set of files; name them alone, without `queries` and `events`.")
     return [paths]
 

@@ -20,9 +20,11 @@ from cldrank.tables.types import is_list, is_text
 from cldrank.wording import some
 
 _ENVELOPE = "_source"  # where exports of an index keep the document
+_BULK = ("index", "create")  # what the lines of a bulk file hold that stand above a document
 _BLANKS = "[\\s\u00a0\u3000]+"
 _MOST_NAMED = 12
 _HITS = ("query_response_hit_ids", "query_response_objects_ids")  # the second in older versions
+_FEATURES = ("event_attributes.features", "features")  # as they were when the result was shown
 _ORDINALS = ("event_attributes.position.ordinal", "event_attributes.rank", "ordinal", "rank")
 _QUERY_FIELDS = ("query", "search", "search_query", "search_term", "q")  # of a ranking of Metarank
 _ONE_QUERY = "all"  # the query of all pages in a log that names none
@@ -86,34 +88,47 @@ class RecordFields:
         return f"{moment} AS timestamp, {casts.time_form(sql, kind, moment)} AS time_form"
 
 
-def ubi_records(queries: Any, events: Any, engine: Engine, options: ImportOptions) -> Records:
-    """The queries and events of some files or frames."""
-    names = ("query_id", "user_query", "client_id", "timestamp", "action_name", options.surface)
+def ubi_records(sources: Sequence[Any], engine: Engine, options: ImportOptions, *, together: bool) -> Records:
+    """The queries and events of two sources; `together`: they are the same files, which hold both."""
+    queries, events = sources
+    names = ["query_id", "user_query", "client_id", "application", "timestamp", "action_name", options.surface, *_BULK]
     kinds = dict.fromkeys(names, pa.string()) | dict.fromkeys(_HITS, pa.list_(pa.string()))
     fields = RecordFields(queries, engine, kinds, "queries of UBI", options.time_zone)
-    pages = engine.hold(
+    bulk = f"{fields.value(*_BULK)[0]} IS NOT NULL AND {fields.text('query_id')} IS NULL"
+    stray = f"CASE WHEN {fields.text('action_name')} IS NOT NULL THEN 'not a query' WHEN {bulk} THEN 'bulk line' END"
+    raw = (
         f"SELECT {fields.text('query_id', required=True)} AS page, "
-        f"{_query_text(fields.text('user_query', required=True), options)} AS query, "
+        f"{query_text(fields.text('user_query', required=True), options.normalise)} AS query, "
         f"{fields.times('timestamp')}, {fields.text('client_id')} AS user_id, "
         f"{fields.text(options.surface)} AS surface, {fields.texts(*_HITS)} AS documents, "
-        f"{fields.text('action_name')} IS NOT NULL AS stray FROM {fields.table}"
+        f"{fields.text('application')} AS client, {stray} AS stray FROM {fields.table}"
     )
+    pages = engine.hold(f"SELECT * FROM ({raw}) WHERE stray IS NULL" if together else raw)
     document = f"event_attributes.object.{options.object_id}"
-    names = ("action_name", "query_id", "timestamp", document, *_ORDINALS[:2])
+    names = ["action_name", "query_id", "user_query", "timestamp", document, *_ORDINALS[:2], _FEATURES[0], *_BULK]
     fields = RecordFields(events, engine, dict.fromkeys(names, pa.string()), "events of UBI", options.time_zone)
     ordinal = f"CAST({fields.value(*_ORDINALS)[0]} AS VARCHAR)"
+    features, kind = fields.value(*_FEATURES)
+    action = fields.text("action_name", required=True)
     raw = (
-        f"SELECT {fields.text('action_name', required=True)} AS action, "
+        f"SELECT {action} AS action, "
         f"{fields.text('query_id', required=True)} AS page, "
         f"{fields.text(document, options.object_id, required=True)} AS doc_id, "
         f"{casts.whole(casts.trimmed(ordinal), pa.string()).value} AS ordinal, "
-        f"CAST({fields.value('timestamp')[0]} AS VARCHAR) AS mark FROM {fields.table}"
+        f"CAST({fields.value('timestamp')[0]} AS VARCHAR) AS mark, "
+        f"{query_text(fields.text('user_query'), options.normalise)} AS query, "
+        f"{features if is_text(kind) else f'to_json({features})'} AS features, "
+        f"{fields.value(*_BULK)[0]} IS NOT NULL AND {action} IS NULL AS is_bulk FROM {fields.table}"
     )
     shown = _among("action", options.impression_action) if options.impressions != "returned" else "FALSE"
-    kind = f"CASE WHEN {_among('action', options.click_action)} THEN 'click' WHEN {shown} THEN 'impression'"
+    record = (
+        f"CASE WHEN {_among('action', options.click_action)} THEN 'click' WHEN {shown} THEN 'impression' "
+        "WHEN is_bulk THEN 'bulk' ELSE 'other' END"
+    )
+    own = "WHERE action IS NOT NULL OR is_bulk" if together else ""
     return Records(
         pages,
-        engine.sql(f"SELECT *, {kind} ELSE 'other' END AS record FROM ({raw})"),
+        engine.sql(f"SELECT *, {record} AS record FROM ({raw}) {own}"),
         fields.table.where,
         impressions=True,
     )
@@ -135,7 +150,7 @@ def metarank_records(source: Any, engine: Engine, options: ImportOptions) -> Rec
     needed = {"event": "event_", "id": "id_", "ranking": "page", "item": "doc_id", "type": "type_"}
     read = engine.hold(
         f"SELECT {', '.join(f'{fields.text(name, required=True)} AS {column}' for name, column in needed.items())}, "
-        f"{_query_text(query, options)} AS query, {fields.times('timestamp')}, "
+        f"{query_text(query, options.normalise)} AS query, {fields.times('timestamp')}, "
         f"CAST({fields.value('timestamp')[0]} AS VARCHAR) AS mark, {fields.text('user')} AS user_id, "
         f"{fields.text('tenant')} AS surface, "
         f"list_transform({items}, lambda i: nullif(CAST(i.id AS VARCHAR), '')) AS documents FROM {table}"
@@ -143,7 +158,8 @@ def metarank_records(source: Any, engine: Engine, options: ImportOptions) -> Rec
     click = f"event_ = 'interaction' AND {_among('type_', options.click_action)}"
     events = engine.sql(
         f"SELECT CASE WHEN {click} THEN 'click' ELSE 'other' END AS record, page, doc_id, mark, "
-        "CAST(NULL AS BIGINT) AS ordinal, CASE WHEN event_ = 'interaction' THEN type_ ELSE event_ END AS action "
+        "CAST(NULL AS BIGINT) AS ordinal, CAST(NULL AS VARCHAR) AS query, CAST(NULL AS VARCHAR) AS features, "
+        "CASE WHEN event_ = 'interaction' THEN type_ ELSE event_ END AS action "
         f"FROM {read} WHERE event_ IS DISTINCT FROM 'ranking'"
     )
     counts = engine.row(f"SELECT count(*) AS n, count(query) AS asked FROM {read} WHERE event_ = 'ranking'")
@@ -161,7 +177,8 @@ def metarank_records(source: Any, engine: Engine, options: ImportOptions) -> Rec
         )
     query = "query" if counts["asked"] else text_literal(_ONE_QUERY)
     pages = engine.sql(
-        f"SELECT id_ AS page, {query} AS query, timestamp, time_form, user_id, surface, documents, FALSE AS stray "
+        f"SELECT id_ AS page, {query} AS query, timestamp, time_form, user_id, surface, documents, "
+        "CAST(NULL AS VARCHAR) AS client, CAST(NULL AS VARCHAR) AS stray "
         f"FROM {read} WHERE event_ = 'ranking'"
     )
     return Records(pages, events, table.where, page_name="ranking", id_name="ranking", notes=notes)
@@ -176,9 +193,9 @@ def _columns(kinds: Mapping[str, pa.DataType]) -> list[pa.Field]:
     return [pa.field(root, below.get("") or pa.struct(_columns(below))) for root, below in inner.items()]
 
 
-def _query_text(sql: str, options: ImportOptions) -> str:
+def query_text(sql: str, normalise: bool) -> str:
     """A query in lower case with single blanks between its words, or as it was typed; blank ones are NULL."""
-    if options.normalise:
+    if normalise:
         return f"nullif(lower(trim(regexp_replace({sql}, '{_BLANKS}', ' ', 'g'))), '')"
     return f"CASE WHEN regexp_replace({sql}, '{_BLANKS}', '', 'g') <> '' THEN {sql} END"
 

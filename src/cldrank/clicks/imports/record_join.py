@@ -8,7 +8,7 @@ judged individually. Everything is grouping and joining, so the order of records
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -17,21 +17,25 @@ from cldrank.clicks.log.layout import DEEPEST, check_zone
 from cldrank.clicks.log.plain_log import check_zones, of_users
 from cldrank.errors import DataError, FormatError, UsageError
 from cldrank.tables import Relation
+from cldrank.tables.columns import text_literal
 from cldrank.wording import count, listed, some
 
 _REASONS = {
     "excluded user": "of a user who is left out on request",
     "no id": "it does not name its page",
     "not a query": "an event among the queries",
+    "bulk line": "it only names the index of the line below",
     "no text": "the query is missing or blank",
     "no results": "no result of this page was shown",
     "repeated": "a copy of another record",
+    "another query": "one of several queries with the same id, of which the earliest with results is kept",
     "second place": "the same document at another position of the same page; the uppermost counts",
     "no document": "it does not name a document",
     "unknown page": "no query with this id came in",
     "page without text": "the query of its page is missing or blank",
-    "no position": "it has no position, and its page does not list the document",
+    "no position": "it has no position to trust, and its page does not list the document",
     "position out of range": "its position lies before the first, or beyond 10,000",
+    "not logged": "a click on a result that was returned, without an impression that counts",
     "never shown": "a click on something that its page did not show",
     "other action": "neither a click nor an impression",
 }
@@ -42,9 +46,10 @@ RECORDS = {  # singular and plural, for counts
     "result": ("result returned", "results returned"),
     "click": ("click", "clicks"),
     "other": ("other record", "other records"),
+    "bulk": ("line of a bulk file that is no record", "lines of a bulk file that are no records"),
 }
 _OPTIONAL = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
-_MOST_EXAMPLES = 3
+_MOST_EXAMPLES, _MOST_NAMED = 3, 20
 _STRAY = 0.1  # ordinals at 0 or 1, relative to the others, up to which they are mistakes
 
 
@@ -52,9 +57,10 @@ _STRAY = 0.1  # ordinals at 0 or 1, relative to the others, up to which they are
 class Records:
     """What came in, in the terms of both formats; columns are NULL where a format does not have them.
 
-    pages        page, query, documents, timestamp, time_form, user_id, surface, and stray: whether it is not a page
-    events       record ("impression", "click" or "other"), page, doc_id, action, ordinal, mark. Clicks on a result
-                 with the same action and mark are copies
+    pages        page, query, documents, timestamp, time_form, user_id, surface, client (the program that logged it),
+                 and stray: why it is not a page
+    events       record ("impression", "click", "bulk" or "other"), page, doc_id, action, ordinal, mark, query,
+                 features (JSON). Clicks on a result with the same action and mark are copies
     where        the source of the events, for messages
     page_name, id_name   what the format calls a page, and its id
     impressions  whether the format has events for impressions; if not, all that was returned counts as shown
@@ -202,29 +208,39 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
     pages = _with_reasons(records.pages, options)
     engine = pages.engine
     own = {"page": "<> 'other'", "doc_id": "<> 'other'", "ordinal": "= 'impression'", "action": "<> 'impression'"}
-    own |= {"mark": "= 'click'"}
+    own |= {"mark": "= 'click'", "features": "= 'impression'"}
+    reason = "p.reason"
+    if "shares_id" in pages.columns:
+        own["query"] = "<> 'other'"
+        reason = "CASE WHEN shares_id AND e.query <> p.query THEN 'another query' ELSE p.reason END"
     columns = [f"CASE WHEN record {which} THEN {name} END AS {name}" for name, which in own.items()]
     events = engine.hold(
-        "SELECT record, e.page AS page, doc_id, ordinal, action, mark, p.page IS NOT NULL AS is_known, "
-        "p.reason AS page_reason, nullif(list_position(documents, doc_id), 0) AS place "
+        "SELECT record, e.page AS page, doc_id, ordinal, action, mark, features, p.page IS NOT NULL AS is_known, "
+        f"{reason} AS page_reason, client, nullif(list_position(documents, doc_id), 0) AS place "
         f"FROM (SELECT record, {', '.join(columns)} FROM {records.events}) AS e "
         f"LEFT JOIN (SELECT * FROM {pages} WHERE is_page) AS p ON e.page = p.page"
     )
     counts = _event_counts(events)
     _check_events(events, counts, records, options)
-    shown, start, notes = "result", 1, list(records.notes)
+    shown, notes = "result", list(records.notes)
+    position = "place"
     if options.impressions == "events" or (options.impressions == "auto" and counts["impression"]):
         shown = "impression"
-        start, note = _first_ordinal(counts, options.first_position)
-        notes += [note] if note else []
+        position, told = _position(events, options.first_position)
+        notes += told
     elif records.impressions:
         others = f"there are no impression events (other actions: {other_actions(events) or 'none'}), so "
         every = "all results that were returned count as shown, seen or not"
         notes.append(every if options.impressions == "returned" else others + every)
-    items = _positioned(events, pages, start, shown)
-    results, judged = _matched(items)
+    items = _positioned(events, pages, position, shown)
+    results, judged = _matched(items, ", min(features) AS features" if counts["featured"] else "")
     rejects = _set_aside(records.page_name, pages, items, results, judged)
-    set_aside = _by_reason(rejects, records)
+    set_aside = tuple(
+        replace(entry, example=other_actions(rejects, "CAST(sum(rows) AS BIGINT)"))
+        if entry.reason == "other action"
+        else entry
+        for entry in _by_reason(rejects, records)
+    )
     came_in = dict.fromkeys((records.page_name, shown, "click", "other"), 0)
     came_in[records.page_name] = engine.row(f"SELECT count(*) AS n FROM {pages}")["n"]
     came_in |= {row["record"]: row["n"] for row in engine.rows(f"SELECT record, count(*) AS n FROM {items} GROUP BY 1")}
@@ -246,20 +262,28 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
 
 
 def _with_reasons(raw: Relation, options: ImportOptions) -> Relation:
-    """The pages, with a reason where they are set aside; the earliest page of an id is kept (`is_page`)."""
+    """The pages, with a reason where they are set aside; of an id, the earliest with results is kept (`is_page`).
+
+    A program may ask for counts and for results under the same id, or for what a person types next (`shares_id`).
+    """
     engine = raw.engine
-    n = engine.row(f"SELECT count(page) AS n, count(DISTINCT page) AS pages FROM {raw} WHERE stray IS NOT TRUE")
+    n = engine.row(f"SELECT count(page) AS n, count(DISTINCT page) AS pages FROM {raw} WHERE stray IS NULL")
     repeats = n["n"] > n["pages"]
-    order = "timestamp, query, user_id, surface, CAST(documents AS VARCHAR)"
-    turn = f"row_number() OVER (PARTITION BY page, stray ORDER BY {order})" if repeats else "1"
+    order = "coalesce(array_length(documents), 0) = 0, timestamp, query, user_id, surface, CAST(documents AS VARCHAR)"
+    of_id = "OVER (PARTITION BY page, stray"
+    beside = f"row_number() {of_id} ORDER BY {order}) AS turn, first_value(query) {of_id} ORDER BY {order}) AS first"
+    known = f"*, {beside}, min(query) {of_id}) <> max(query) {of_id}) AS shares_id" if repeats else "*, 1 AS turn"
+    another = "WHEN query <> first THEN 'another query' " if repeats else ""
     excluded = "FALSE" if options.exclude_users is None else of_users(options.exclude_users, engine)
     reason = (
-        "CASE WHEN stray THEN 'not a query' WHEN page IS NULL THEN 'no id' WHEN turn > 1 THEN 'repeated' "
+        "CASE WHEN stray IS NOT NULL THEN stray WHEN page IS NULL THEN 'no id' "
+        f"{another}WHEN turn > 1 THEN 'repeated' "
         f"WHEN query IS NULL THEN 'no text' WHEN {excluded} THEN 'excluded user' END"
     )
     query = (
-        f"SELECT page, query, {', '.join(_OPTIONAL)}, documents, {reason} AS reason, "
-        f"page IS NOT NULL AND stray IS NOT TRUE AND turn = 1 AS is_page FROM (SELECT *, {turn} AS turn FROM {raw})"
+        f"SELECT page, query, {', '.join(_OPTIONAL)}, client, documents, {reason} AS reason, "
+        f"{'shares_id, ' if repeats else ''}page IS NOT NULL AND stray IS NULL AND turn = 1 AS is_page "
+        f"FROM (SELECT {known} FROM {raw})"
     )
     return engine.hold(query) if repeats else engine.sql(query)
 
@@ -268,14 +292,11 @@ def _with_reasons(raw: Relation, options: ImportOptions) -> Relation:
 
 
 def _event_counts(events: Relation) -> dict[str, int]:
-    """How many events there are of each kind, how many name their page, and where ordinals begin."""
+    """How many events there are of each kind, and how many name their page, or have features."""
     kinds = [f"count(*) FILTER (WHERE record = '{kind}') AS {kind}" for kind in ("impression", "click", "other")]
-    ordinals = [
-        f"count(*) FILTER (WHERE record = 'impression' AND ordinal = {start} AND {which}) AS {name}_{start}"
-        for start in (0, 1)
-        for name, which in (("at", "TRUE"), ("first_at", "place = 1"))
-    ]
-    return events.engine.row(f"SELECT {', '.join([*kinds, *ordinals])}, count(page) AS named FROM {events}")
+    return events.engine.row(
+        f"SELECT {', '.join(kinds)}, count(page) AS named, count(features) AS featured FROM {events}"
+    )
 
 
 def _check_events(events: Relation, counts: Mapping[str, int], records: Records, options: ImportOptions) -> None:
@@ -295,43 +316,71 @@ def _check_events(events: Relation, counts: Mapping[str, int], records: Records,
         raise FormatError(f"no click or impression has a {records.id_name}.", path=records.where)
 
 
-def _first_ordinal(counts: Mapping[str, int], first_position: int | None) -> tuple[int, str]:
-    """Whether ordinals count from 0 or 1, which clients do differently, and how that is known.
-
-    The results that were returned first decide or, where no page lists what it returned, the smallest ordinals.
-    """
+def _position(events: Relation, first_position: int | None) -> tuple[str, list[str]]:
+    """SQL for positions from 1, by the ordinals or places of impressions, and for each program how they are known."""
     if first_position is not None:
-        return first_position, ""
+        return f"coalesce(ordinal + {1 - first_position}, place)", []
+    own = ", ".join(
+        f"count(*) FILTER (WHERE ordinal = {start}) AS at_{start}, "
+        f"count(*) FILTER (WHERE ordinal = {start} AND place = 1) AS first_at_{start}, "
+        f"min(doc_id) FILTER (WHERE ordinal = {start}) <> max(doc_id) FILTER (WHERE ordinal = {start}) AS clash_{start}"
+        for start in (0, 1)
+    )
+    names = ("at_0", "at_1", "first_at_0", "first_at_1", "listed")
+    evidence = events.engine.rows(
+        f"SELECT client, {', '.join(f'CAST(sum({name}) AS BIGINT) AS {name}' for name in names)}, count(*) AS pages, "
+        "count(*) FILTER (WHERE clash_0 OR clash_1) AS clashing FROM "
+        f"(SELECT client, page, count(place) AS listed, {own} FROM {events} WHERE record = 'impression' AND is_known "
+        "AND page_reason IS NULL AND ordinal IN (0, 1) GROUP BY client, page) GROUP BY client ORDER BY client"
+    )
+    cases, notes = "", []
+    for counts in evidence:
+        start, why = _first_ordinal(counts)
+        notes.append(
+            f"ordinals of {counts['client'] or 'no application'} {why}" if len(evidence) > 1 else f"ordinals {why}"
+        )
+        position = "place" if start is None else f"coalesce(ordinal + {1 - start}, place)"
+        cases += f"WHEN coalesce(client, '') = {text_literal(counts['client'] or '')} THEN {position} "
+    return f"CASE {cases}ELSE coalesce(ordinal, place) END" if cases else "coalesce(ordinal, place)", notes
+
+
+def _first_ordinal(counts: Mapping[str, int]) -> tuple[int | None, str]:
+    """Whether the ordinals of a program count from 0 or 1, and how that is known.
+
+    The results that were returned first decide or, where no page lists what it returned, the smallest ordinals. None
+    where ordinals contradict themselves, and pages list what they returned.
+    """
     at_0, at_1 = counts["first_at_0"], counts["first_at_1"]
+    is_odd = min(at_0, at_1) > _STRAY * (at_0 + at_1) or counts["clashing"] > _STRAY * counts["pages"]
+    if is_odd and counts["listed"]:
+        return None, (
+            f"contradict themselves (of the results returned first, {at_0:,} are at 0 and {at_1:,} at 1; two results "
+            f"share the top on {counts['clashing']:,} of {counts['pages']:,} pages): their places when returned count"
+        )
     if not at_0 + at_1:
         start = 0 if counts["at_0"] > _STRAY * counts["at_1"] else 1
-        return start, f"ordinals count from {start}: {counts['at_0']:,} impressions are at 0, {counts['at_1']:,} at 1"
-    if min(at_0, at_1) > _STRAY * (at_0 + at_1):
-        raise DataError(
-            f"some ordinals count from 0 and some from 1: of the results returned first, {at_0:,} are at 0 and "
-            f"{at_1:,} at 1. Import each client separately, or set `first_position=0` or `first_position=1`."
-        )
+        return start, f"count from {start}: {counts['at_0']:,} impressions are at 0, {counts['at_1']:,} at 1"
     start = int(at_1 > at_0)
-    return start, f"ordinals count from {start}, as {max(at_0, at_1):,} of {at_0 + at_1:,} results returned first show"
+    return start, f"count from {start}, as {max(at_0, at_1):,} of {at_0 + at_1:,} results returned first show"
 
 
-def other_actions(events: Relation) -> str:
+def other_actions(events: Relation, number: str = "count(*)") -> str:
     """The actions that are neither clicks nor impressions, the most frequent first."""
     rows = events.engine.rows(
-        f"SELECT action, count(*) AS number FROM {events} WHERE record = 'other' AND action IS NOT NULL "
+        f"SELECT action, {number} AS number FROM {events} WHERE record = 'other' AND action IS NOT NULL "
         "GROUP BY action ORDER BY number DESC, action"
     )
-    return some([f"{row['action']} ({row['number']:,})" for row in rows])
+    return some([f"{row['action']} ({row['number']:,})" for row in rows], _MOST_NAMED)
 
 
 # -- results and clicks ------------------------------------------------------------------------------------------------
 
 
-def _positioned(events: Relation, pages: Relation, start: int, shown: str) -> Relation:
-    """Events with positions from 1 (their ordinals or else their places among the hits), and what was returned."""
-    position = f"CASE WHEN record = 'impression' THEN coalesce(ordinal + {1 - start}, place) END"
+def _positioned(events: Relation, pages: Relation, position: str, shown: str) -> Relation:
+    """Events with positions from 1, as SQL computes them for impressions, and what was returned."""
+    position = f"CASE WHEN record = 'impression' THEN {position} END"
     reason = (
-        "CASE WHEN record = 'other' THEN 'other action' "
+        "CASE WHEN record = 'other' THEN 'other action' WHEN record = 'bulk' THEN 'bulk line' "
         "WHEN page IS NULL THEN 'no id' WHEN doc_id IS NULL THEN 'no document' "
         "WHEN NOT is_known THEN 'unknown page' WHEN page_reason = 'no text' THEN 'page without text' "
         "WHEN page_reason IS NOT NULL THEN page_reason WHEN record <> 'impression' THEN NULL "
@@ -339,7 +388,8 @@ def _positioned(events: Relation, pages: Relation, start: int, shown: str) -> Re
         "'position out of range' END"
     )
     items = (
-        f"SELECT record, page, doc_id, position, action, mark, {reason} AS reason "
+        "SELECT record, page, doc_id, position, action, mark, features, place IS NOT NULL AS returned, "
+        f"{reason} AS reason "
         f"FROM (SELECT *, {position} AS position FROM {events})"
     )
     if shown == "impression":
@@ -349,13 +399,13 @@ def _positioned(events: Relation, pages: Relation, start: int, shown: str) -> Re
         f"FROM {pages} WHERE is_page AND reason IS DISTINCT FROM 'no text' AND documents IS NOT NULL"
     )
     return events.engine.hold(
-        f"{items} UNION ALL SELECT 'result', page, doc_id, position, NULL, NULL, CASE WHEN doc_id IS NULL THEN "
-        "'no document' ELSE reason END FROM "
+        f"{items} UNION ALL SELECT 'result', page, doc_id, position, NULL, NULL, NULL, TRUE, "
+        "CASE WHEN doc_id IS NULL THEN 'no document' ELSE reason END FROM "
         f"(SELECT page, list_extract(documents, position) AS doc_id, position, reason FROM ({places}))"
     )
 
 
-def _matched(items: Relation) -> tuple[Relation, Relation]:
+def _matched(items: Relation, features: str) -> tuple[Relation, Relation]:
     """What was shown or clicked on each page by document: the `top` position, results and clicks; and what to take off.
 
     The latter are copies, second places, and clicks on what was not shown, with their reasons: only documents that
@@ -363,16 +413,20 @@ def _matched(items: Relation) -> tuple[Relation, Relation]:
     """
     engine = items.engine
     results = engine.hold(
-        "SELECT page, doc_id, min(position) AS top, count(position) AS shown, count(*) - count(position) AS clicks "
+        "SELECT page, doc_id, min(position) AS top, count(position) AS shown, count(*) - count(position) AS clicks"
+        f"{features} "
         f"FROM {items} WHERE reason IS NULL GROUP BY page, doc_id"
     )
     copy = "row_number() OVER (PARTITION BY page, doc_id, position, action, mark ORDER BY page) > 1"
-    why = "CASE WHEN position > top THEN 'second place' WHEN is_copy THEN 'repeated' ELSE 'never shown' END"
+    why = (
+        "CASE WHEN position > top THEN 'second place' WHEN is_copy THEN 'repeated' "
+        "WHEN returned THEN 'not logged' ELSE 'never shown' END"
+    )
     odd = f"SELECT page, doc_id, top FROM {results} WHERE shown <> 1 OR clicks > 1"
     judged = engine.hold(
         f"SELECT record, {why} AS reason, page, doc_id, position, action FROM (SELECT record, page, doc_id, position, "
-        f"action, top, {copy} AS is_copy FROM {items} JOIN ({odd}) USING (page, doc_id) WHERE reason IS NULL) "
-        "WHERE is_copy OR top IS NULL OR position > top"
+        f"action, returned, top, {copy} AS is_copy FROM {items} JOIN ({odd}) USING (page, doc_id) "
+        "WHERE reason IS NULL) WHERE is_copy OR top IS NULL OR position > top"
     )
     return results, judged
 
@@ -383,6 +437,7 @@ def _rows(results: Relation, judged: Relation, pages: Relation) -> Relation:
     filled = pages.engine.row(f"SELECT {', '.join(f'count({name}) AS {name}' for name in _OPTIONAL)} FROM {known}")
     values = {"timestamp": "CAST(timestamp AS TIMESTAMPTZ)", "user_id": "user_id", "surface": "surface"}
     optional = "".join(f", {values[name]} AS {name}" for name, number in filled.items() if number)
+    optional += ", features" if "features" in results.columns else ""
     lost = f"SELECT page, doc_id, count(*) AS lost FROM {judged} WHERE position IS NULL GROUP BY page, doc_id"
     return pages.engine.sql(
         "SELECT page AS session_id, query AS query_id, doc_id, CAST(top AS INTEGER) AS position, "
@@ -442,7 +497,7 @@ def _shares(came_in: Mapping[str, int], set_aside: Sequence[SetAside], shown: st
     if total:
         stray = number(events, ["no id", "unknown page", "no document"])
         shares[f"{listed(RECORDS[record][1] for record in events)} joined to a page"] = 1 - stray / total
-    lost = number(["click"], ["never shown"])
+    lost = number(["click"], ["not logged", "never shown"])
     on_pages = came_in["click"] - number(["click"], list(_REASONS)) + lost
     if on_pages:
         shares["those clicks joined to a result"] = 1 - lost / on_pages
@@ -455,7 +510,7 @@ def _check_shares(shares: Mapping[str, float], rejects: Relation, records: Recor
         if share >= least:
             continue
         of_results = "joined to a result" in what
-        reasons = "'never shown'" if of_results else "'unknown page', 'no id', 'no document'"
+        reasons = "'not logged', 'never shown'" if of_results else "'unknown page', 'no id', 'no document'"
         rows = rejects.engine.rows(
             f"SELECT session_id, doc_id FROM {rejects} WHERE reason IN ({reasons}) "
             f"AND record <> '{records.page_name}' ORDER BY reason, session_id, doc_id LIMIT {_MOST_EXAMPLES}"

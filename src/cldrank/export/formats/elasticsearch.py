@@ -39,7 +39,9 @@ class ElasticSearch(ExportFormat):
             tree["tree_param"]["num_feature"] = str(len(used))
         query = placeholder_query("query", zero_elsewhere=not learned)
         # without `default_score`, which Elasticsearch accepts and does not use
-        extractors = [{"query_extractor": {"feature_name": name, "query": query}} for name in used]
+        extractors = [
+            {"query_extractor": request.definition(name) or {"feature_name": name, "query": query}} for name in used
+        ]
         version = request.version or self.newest
         context = {"major": int(version.split(".")[0]), "zero_elsewhere": not learned}
         script = {"name": Markdown(request.name), "names": Markdown(json.dumps(used)), "engine": self.engine(version)}

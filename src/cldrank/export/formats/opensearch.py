@@ -85,15 +85,13 @@ def _packed(
     **parts: Any,
 ) -> Exported:
     query = placeholder_query("keywords", zero_elsewhere=filled)
-    features = [
-        {"name": name, "params": ["keywords"], "template_language": "mustache", "template": query} for name in used
-    ]
+    empty = {"params": ["keywords"], "template_language": "mustache", "template": query}
+    features = [request.definition(name) or {"name": name, **empty} for name in used]
     featureset = {"name": f"{request.name}_features", "features": features}
     context = {
         "model_type": Markdown(model["type"]),
         "zero_elsewhere": filled,
         "missing": unmatched == "missing",
-        "first": Markdown(used[0]),
         "derived": bool(derived),
     }
     scaling = {"scaling.json": written_json({"features": derived})} if derived else {}

@@ -110,7 +110,9 @@ def _packed(
         notes.append(f"the model has {len(model) / 1e6:.1f} MB: SolrCloud takes it only through DefaultWrapperModel")
     return Exported(
         files={
-            "features.json": written_json([{"store": request.name, "name": name, **definition} for name in used]),
+            "features.json": written_json(
+                [{"name": name, **(request.definition(name) or definition), "store": request.name} for name in used]
+            ),
             "model.json": model,
         },
         to_fill={"features.json": used},

@@ -48,8 +48,10 @@ class Vespa(ExportFormat):
             body = _onnx(names, name)
         used = {names[place]: ranker.feature_names[place] for place in places.tolist()}
         wanted = {own: feature for own, feature in used.items() if not re.fullmatch(self.own_feature, own)}
-        base = f"{name}_features"
-        features = {f"{base}.profile": _profile(base, _placeholders(wanted))} if wanted else {}
+        base = f"{name}_features" if request.featureset is None else request.featureset.name
+        features = (
+            {f"{base}.profile": _profile(base, _placeholders(wanted))} if wanted and not request.featureset else {}
+        )
         origin = " ".join(str(ranker.provenance).split())
         about = f"# a ranker of {count(len(names), 'feature')}, {origin} (cldrank {__version__})"
         profile = _profile(f"{name} inherits {base}" if wanted else name, [about, *body])
