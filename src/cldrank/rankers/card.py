@@ -54,6 +54,8 @@ def card_document(ranker: Ranker) -> Document:
     blocks.append(Paragraph([Mono(repr(ranker))]))
     if origin.method is not None:
         blocks.append(Paragraph([Strong(origin.method.label), f" {origin.method.sentence}."]))
+    if origin.chosen:
+        blocks.append(Paragraph([Strong("Chosen by the log."), f" {origin.chosen}"]))
     sections: dict[str, list[Block]] = {
         "Limits": [Notice("note", [text], label="limit") for text in dict.fromkeys(known_limits(ranker))],
         "Evaluation": list(_evaluations(origin.evaluations)) or [Paragraph("None is recorded.")],
