@@ -64,14 +64,14 @@ METHOD_RULES = (
     Rule(
         "affine-ips",
         lambda facts: facts.has_bases,
-        "`--propensity` has slopes and bases (trust bias)",
-        "it corrects the trust that slopes and bases describe",
+        "slopes and bases are given",
+        "it corrects the trust that these describe",
         "CLD-pair and IPS take propensities alone",
     ),
     Rule(
         "naive",
         lambda facts: facts.shown >= _SHOWN and facts.examined >= _EXAMINED,
-        f"{_SHOWN:.0%} of the candidates were shown, and {_EXAMINED:.0%} of what is shown is examined",
+        f"{_SHOWN:.0%} of the candidates were shown, and {_EXAMINED:.0%} of impressions examined",
         "there is hardly any bias to correct",
         "IPS and CLD-pair would only add variance",
     ),
@@ -79,14 +79,14 @@ METHOD_RULES = (
         "ips",
         lambda facts: facts.shown >= _SHOWN,
         f"{_SHOWN:.0%} of the candidates were shown",
-        "position bias is all that is to correct",
+        "only position bias is left to correct",
         "CLD-pair would come to the same, and Naive leaves this bias in",
     ),
     Rule(
         "cld-pair",
         lambda _: True,
         "otherwise",
-        "it corrects both for position and for candidates that were never shown",
+        "it corrects for position and for candidates never shown",
         "IPS and Naive pass over what was not shown, and were further behind the best where we measured",
     ),
 )
@@ -95,14 +95,14 @@ MODEL_RULES = (
     Rule(
         "trees",
         lambda facts: "trees" in facts.installed or facts.able == ("trees",),
-        "XGBoost is installed; or features have gaps, or Elasticsearch is to serve, which need it",
-        "they were best or level at every number of queries that we measured",
+        "XGBoost is installed; or gaps in features, or Elasticsearch, need them",
+        "they were best or level wherever we measured",
         "networks are level with many queries only, and linear models behind",
     ),
     Rule(
         "mlp",
         lambda facts: "mlp" in facts.able and "mlp" in facts.installed and facts.queries >= _QUERIES,
-        f"PyTorch is installed, {_QUERIES} queries have clicks, and the engine takes networks",
+        f"PyTorch is installed, {_QUERIES} queries have clicks, the engine takes networks",
         "there are enough queries for it",
         "trees, the usual choice, need XGBoost, and linear models gain less from so many queries",
     ),
@@ -151,16 +151,14 @@ def auto(
     >>> choice.method
     CLDPair(model=Trees())
     >>> print(choice.reason)
-    CLD-pair, since it corrects both for position and for candidates that were never shown ...
+    CLD-pair, since it corrects for position and for candidates never shown ...
     """
     check_clicks(clicks, check_dataset(data, "auto"), "auto")
     audited = audit_table(clicks, data).facts
     curve, words = (propensities, "the propensities given") if propensities is not None else _curve(audited, clicks)
     engines = [format_named(name, "export_to") for name in ([export_to] if isinstance(export_to, str) else export_to)]
     facts = _facts(audited, clicks, curve, engines)
-    by_method, by_model = (
-        next(rule for rule in rules if rule.applies(facts)) for rules in (METHOD_RULES, MODEL_RULES)
-    )
+    by_method, by_model = (next(rule for rule in rules if rule.applies(facts)) for rules in (METHOD_RULES, MODEL_RULES))
     kind, model = method_named(by_method.choice), models()[by_model.choice]()
     model.check_installed()
     served = f" for {listed(engine.label for engine in engines)}" if engines else ""
