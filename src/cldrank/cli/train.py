@@ -234,8 +234,9 @@ class TrainAutoCommand(TrainCommand):
     def check(self) -> None:
         """Refuse what does not fit together, before anything is read."""
         from cldrank.export.format import format_named
+        from cldrank.methods import method_named
 
-        self._safe(None)
+        self._safe(method_named("cld-pair")())  # as any other
         for engine in self.export_to or ():
             format_named(engine, "export_to")
         if not self.clicks:
