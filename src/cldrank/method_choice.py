@@ -24,7 +24,7 @@ from cldrank.propensity.segment_propensities import Curve, slopes_and_bases
 from cldrank.rankers import LinearRanker, NetworkRanker, TreeRanker
 from cldrank.wording import count, listed
 
-ASSUMED = "power:1.0"  # where the log does not say how likely positions are examined
+_ASSUMED = "power:1.0"  # where the log does not say how likely positions are examined
 _RANKERS = {"linear": LinearRanker, "mlp": NetworkRanker, "trees": TreeRanker}
 _SHOWN = 0.95  # of the candidates: hardly any selection
 _EXAMINED = 0.8  # of the impressions: hardly any position bias
@@ -201,4 +201,4 @@ def _curve(audited: AuditFacts, clicks: ClickTable) -> tuple[Curve, str]:
             return curve.trusted(), f"the estimate of {chosen.estimator}"
         except UnidentifiableError:
             pass
-    return parse_curve(ASSUMED, clicks), f"an assumed {ASSUMED}, held to the clicks, as they identify no curve"
+    return parse_curve(_ASSUMED, clicks), f"an assumed {_ASSUMED}, held to the clicks, as they identify no curve"

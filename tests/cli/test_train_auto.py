@@ -55,8 +55,8 @@ def test_naive_gets_propensities_only_for_a_safe_blend(
     [
         ("auto learns from clicks; name them with --clicks", FROM[:2]),
         (
-            "--export-to takes elasticsearch, onnx, opensearch, solr or vespa, not 'lucene'",
-            (*FROM, "--export-to", "lucene"),
+            "--export-to takes elasticsearch, onnx, opensearch, solr or vespa, not 'x'",
+            (*FROM, "--export-to", "x"),
         ),
         ("--safe-margin is for --safe", (*FROM, "--safe-margin", "0.1")),
         ("No such option '--engine'", (*FROM, "--engine", "spark")),
