@@ -57,8 +57,8 @@ def choose_a_method_page() -> str:
     _, end, after = rest.partition("<!-- end of rules -->")
     lines: list[str] = []
     for title, rules in (("method", METHOD_RULES), ("model", MODEL_RULES)):
-        lines += ["", f"| if | {title} | since |", "|---|---|---|"]
-        lines += [f"| {rule.when} | `{rule.choice}` | {rule.why} |" for rule in rules]
+        lines += ["", f"| if | {title} | what else |", "|---|---|---|"]
+        lines += [f"| {rule.when} | `{rule.choice}` | {rule.beside} |" for rule in rules]
     return "".join((before, begin, "\n".join(lines), "\n\n", end, after))
 
 

@@ -35,29 +35,26 @@ class ChoiceFacts(NamedTuple):
     """What the rules look at.
 
     shown       of the candidates of queries that were searched, the share that was shown
-    examined    of the impressions, the share that is examined, by the curve; by slopes and bases, the mean slope
+    examined    of the impressions, the share that is examined, by the curve
     has_bases   whether the curve has slopes and bases
     queries     with clicks
-    able        the models that take the features, and that every engine to export to takes
-    installed   the models whose packages are installed
+    usable      the models that are installed, take the features, and are taken by every engine to export to
     """
 
     shown: float
     examined: float
     has_bases: bool
     queries: int
-    able: tuple[str, ...]
-    installed: tuple[str, ...]
+    usable: tuple[str, ...]
 
 
 class Rule(NamedTuple):
-    """Of several rules, the first that applies decides: its words are those of the documentation and of the reason."""
+    """Of several rules, the first that applies decides. Page and reason say when that is, and what else there is."""
 
     choice: str
     applies: Callable[[ChoiceFacts], bool]
     when: str
-    why: str
-    instead: str
+    beside: str
 
 
 METHOD_RULES = (
@@ -65,53 +62,45 @@ METHOD_RULES = (
         "affine-ips",
         lambda facts: facts.has_bases,
         "slopes and bases are given",
-        "it corrects the trust that these describe",
-        "CLD-pair and IPS take propensities alone",
+        "CLD-pair and IPS leave trust uncorrected",
     ),
     Rule(
         "naive",
         lambda facts: facts.shown >= _SHOWN and facts.examined >= _EXAMINED,
-        f"{_SHOWN:.0%} of the candidates were shown, and {_EXAMINED:.0%} of impressions examined",
-        "there is hardly any bias to correct",
-        "IPS and CLD-pair would only add variance",
+        f"at least {_SHOWN:.0%} of the candidates were shown, and {_EXAMINED:.0%} of the impressions examined",
+        "IPS and CLD-pair would add variance",
     ),
     Rule(
         "ips",
         lambda facts: facts.shown >= _SHOWN,
-        f"{_SHOWN:.0%} of the candidates were shown",
-        "only position bias is left to correct",
-        "CLD-pair would come to the same, and Naive leaves this bias in",
+        f"at least {_SHOWN:.0%} of the candidates were shown",
+        "CLD-pair comes to the same, and Naive leaves position bias in",
     ),
     Rule(
         "cld-pair",
         lambda _: True,
-        "otherwise",
-        "it corrects for position and for candidates never shown",
-        "IPS and Naive pass over what was not shown, and were further behind the best where we measured",
+        f"less than {_SHOWN:.0%} of the candidates were shown",
+        "IPS and Naive pass over the rest, and lost more where we measured",
     ),
 )
-
 MODEL_RULES = (
     Rule(
         "trees",
-        lambda facts: "trees" in facts.installed or facts.able == ("trees",),
-        "XGBoost is installed; or gaps in features, or Elasticsearch, need them",
-        "they were best or level wherever we measured",
-        "networks are level with many queries only, and linear models behind",
+        lambda facts: "trees" in facts.usable,
+        "XGBoost is installed",
+        "linear models lost more where we measured, and networks with few queries",
     ),
     Rule(
         "mlp",
-        lambda facts: "mlp" in facts.able and "mlp" in facts.installed and facts.queries >= _QUERIES,
-        f"PyTorch is installed, {_QUERIES} queries have clicks, the engine takes networks",
-        "there are enough queries for it",
-        "trees, the usual choice, need XGBoost, and linear models gain less from so many queries",
+        lambda facts: "mlp" in facts.usable and facts.queries >= _QUERIES,
+        f"PyTorch is installed, and {_QUERIES} queries have clicks",
+        "trees need XGBoost, and linear models gain less from many queries",
     ),
     Rule(
         "linear",
-        lambda _: True,
-        "otherwise",
-        "it needs neither further packages nor tuning",
-        "trees, the usual choice, need XGBoost, and networks need PyTorch, many queries and an engine that takes them",
+        lambda facts: "linear" in facts.usable,
+        "XGBoost is not installed",
+        "networks need PyTorch, many queries, and an engine that takes them",
     ),
 )
 
@@ -140,7 +129,6 @@ def auto(
 
     propensities   without them, the best founded estimate that the log supports or, where it supports none, 1/position
     export_to      engines that are to serve the ranker, such as "solr"
-    run            where and how to fit
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.9], [0.4], [0.1]] * 9, np.repeat(range(9), 3))
@@ -151,40 +139,41 @@ def auto(
     >>> choice.method
     CLDPair(model=Trees())
     >>> print(choice.reason)
-    CLD-pair, since it corrects for position and for candidates never shown ...
+    CLD-pair, since less than 95% of the candidates were shown (67%; 75% of the impressions examined by ...
     """
     check_clicks(clicks, check_dataset(data, "auto"), "auto")
     audited = audit_table(clicks, data).facts
     curve, words = (propensities, "the propensities given") if propensities is not None else _curve(audited, clicks)
     engines = [format_named(name, "export_to") for name in ([export_to] if isinstance(export_to, str) else export_to)]
     facts = _facts(audited, clicks, curve, engines)
-    by_method, by_model = (next(rule for rule in rules if rule.applies(facts)) for rules in (METHOD_RULES, MODEL_RULES))
-    kind, model = method_named(by_method.choice), models()[by_model.choice]()
+    for_method = next(rule for rule in METHOD_RULES if rule.applies(facts))
+    for_model = next((rule for rule in MODEL_RULES if rule.applies(facts)), MODEL_RULES[0])  # which suits everything
+    kind, model = method_named(for_method.choice), models()[for_model.choice]()
     model.check_installed()
     served = f" for {listed(engine.label for engine in engines)}" if engines else ""
     reason = (
-        f"{kind.label}, since {by_method.why} ({facts.shown:.0%} of the candidates were shown, "
-        f"{facts.examined:.0%} of the impressions are examined by {words}); {by_method.instead}. "
-        f"{model.label[0].upper()}{model.label[1:]}{served}, since {by_model.why} "
-        f"({count(facts.queries, 'query', 'queries')} with clicks); {by_model.instead}."
+        f"{kind.label}, since {for_method.when} ({facts.shown:.0%}; {facts.examined:.0%} of the impressions examined "
+        f"by {words}); {for_method.beside}. {model.label[0].upper()}{model.label[1:]}{served}, since {for_model.when} "
+        f"({count(facts.queries, 'query', 'queries')} with clicks); {for_model.beside}."
     )
     return Choice(kind(model=model, run=run or Run()), curve, reason)
 
 
 def _facts(audited: AuditFacts, clicks: ClickTable, curve: Curve, engines: Sequence[Any]) -> ChoiceFacts:
     queries, (incomplete, _) = audited.queries, audited.incomplete or (0, 0)
-    kinds = models().items()
+    usable = (
+        name
+        for name, kind in models().items()
+        if (kind.needs is None or find_spec(kind.needs[0]) is not None)
+        and (kind.takes_missing or not incomplete)
+        and all(_RANKERS[name] in engine.takes for engine in engines)
+    )
     return ChoiceFacts(
         shown=queries.shown / max(queries.candidates or 0, 1),
         examined=float(np.average(slopes_and_bases(curve, clicks)[0], weights=clicks.impressions)),
         has_bases=isinstance(curve, AffineClicks),
         queries=queries.searched - queries.unclicked,
-        able=tuple(
-            name
-            for name, kind in kinds
-            if (kind.takes_missing or not incomplete) and all(_RANKERS[name] in engine.takes for engine in engines)
-        ),
-        installed=tuple(name for name, kind in kinds if kind.needs is None or find_spec(kind.needs[0]) is not None),
+        usable=tuple(usable),
     )
 
 

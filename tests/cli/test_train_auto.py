@@ -33,20 +33,19 @@ def test_says_why_trains_and_remembers(run: Run, data: cr.RankingDataset, clicks
 
 def test_the_reason_is_in_json(run: Run) -> None:
     facts = run("train", "auto", *FROM, "-p", "power:1.0", "-o", "ranker", "--json").json
-    assert facts["method"] == "cld-pair"
-    assert facts["chosen"].startswith("CLD-pair, since ")
-    assert "chosen" not in run("train", "naive", *FROM, "-o", "other", "--json").json
-    assert cr.load_ranker("other").provenance.chosen == ""
+    assert (facts["method"], facts["chosen"][:15]) == ("cld-pair", "CLD-pair, since")
+    assert run("train", "naive", *FROM, "-o", "other", "--json").json["chosen"] is None
+    assert "Chosen by" not in Path("other/README.md").read_text()
 
 
 def test_naive_gets_propensities_only_for_a_safe_blend(
     data: cr.RankingDataset, clicks: cr.ClickTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cldrank.method_choice._SHOWN", 0.5)
-    none = cr.Propensities.power(0, 5)
+    none, kind = cr.Propensities.power(0, 5), TrainAutoCommand
     for safe, expected in ((True, none), (False, None)):
-        command = TrainAutoCommand(features=["train.parquet"], out=Path("ranker"), safe=safe, as_json=True)
-        choice = command.choose(data, clicks, none)
+        named: Any = {"features": ["train.parquet"], "out": Path("ranker"), "safe": safe, "as_json": True}
+        choice = kind(**named).choose(data, clicks, none)
         assert (choice.method.name, choice.propensities) == ("naive", expected)
 
 
@@ -54,10 +53,7 @@ def test_naive_gets_propensities_only_for_a_safe_blend(
     ("message", "call"),
     [
         ("auto learns from clicks; name them with --clicks", FROM[:2]),
-        (
-            "--export-to takes elasticsearch, onnx, opensearch, solr or vespa, not 'x'",
-            (*FROM, "--export-to", "x"),
-        ),
+        ("--export-to takes elasticsearch, onnx, opensearch, solr or vespa, not 'x'", (*FROM, "--export-to", "x")),
         ("--safe-margin is for --safe", (*FROM, "--safe-margin", "0.1")),
         ("No such option '--engine'", (*FROM, "--engine", "spark")),
         ("--seed must be", (*FROM, "--seed", "one")),
@@ -67,9 +63,3 @@ def test_what_does_not_fit_is_refused(run: Run, message: str, call: tuple[str, .
     ran = run("train", "auto", *call, "-o", "ranker")
     assert (ran.code, message in " ".join(ran.err.split())) == (2, True), ran
     assert not Path("ranker").exists()
-
-
-def test_is_listed_first(run: Run) -> None:
-    listed = run("train", "--help").out
-    assert 0 < listed.index("auto  ") < listed.index("naive  ")
-    assert run("tune", "auto", *FROM, "-p", "power:1.0", "-o", "tuned").code == 2

@@ -141,13 +141,13 @@ class TrainCommand(LearningTask, options.ComputePlace):
         method = choice.method
         ranker, said = (safe or method).ranker_, [as_options(str(warning)) for warning in heard]
         facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
+        facts["chosen"] = choice.reason or None
         was_stopped = facts["status"] == "interrupted"
         place = place_of(self.out, was_stopped)
         self.save(ranker, place, said, choice.reason)
         facts["safety"] = None if safe is None else safe.safety_.as_dict()
         if self.as_json:
             more = {"summary": method.summary()} if self.summary else {}
-            more |= {"chosen": choice.reason} if choice.reason else {}
             print_json({"method": method.name, "ranker": str(place), **facts, "warnings": said, **more})
         else:
             _print(method, ranker, facts, self.summary, place)
@@ -242,7 +242,7 @@ class TrainAutoCommand(TrainCommand):
         if not self.clicks:
             raise UsageError("auto learns from clicks; name them with --clicks.")
 
-    def choose(self, dataset: RankingDataset, table: ClickTable | None, rho: Curve | None) -> Choice:
+    def choose(self, dataset: RankingDataset, table: Any, rho: Curve | None) -> Choice:
         """The method that suits the log, and the propensities if it needs them."""
         from cldrank.method_choice import auto
         from cldrank.methods.needs import uses_curve

@@ -27,7 +27,6 @@ from cldrank.evaluation.experiment_planning import ONLINE_CONFIDENCE
 from cldrank.evaluation.off_policy import off_policy
 from cldrank.export.format import format_named
 from cldrank.fingerprints import file_fingerprint
-from cldrank.methods import Method
 from cldrank.methods.needs import uses_clicks
 from cldrank.methods.registry import configured, default_model, methods, settings_of, usable_models
 from cldrank.models import Run
@@ -382,12 +381,6 @@ def _check_curve(pipeline: PipelineDefinition) -> None:
             raise UsageError(f"propensities.method: {chosen.method} finds a lower bound, not a curve; choose another.")
 
 
-def _checked_method(pipeline: PipelineDefinition) -> Method:
-    method: Method = _placed("train", configured, methods()[pipeline.train.method], dict(pipeline.options["train"]))
-    _placed("train", method.check)
-    return method
-
-
 def _check_training(pipeline: PipelineDefinition) -> None:
     """The method, or for auto the run alone, is made once to check its parameters."""
     chosen, options = pipeline.train, pipeline.options["train"]
@@ -395,7 +388,10 @@ def _check_training(pipeline: PipelineDefinition) -> None:
         if chosen.model:
             raise UsageError(f"train.model: auto chooses the model too; leave {chosen.model!r} out, or name a method.")
         _placed("train", Run, **options)
-    elif not uses_clicks(_checked_method(pipeline).required):
-        raise UsageError(f"train.method: {chosen.method} learns from labels; a pipeline learns from clicks.")
+    else:
+        method = _placed("train", configured, methods()[chosen.method], dict(options))
+        _placed("train", method.check)
+        if not uses_clicks(method.required):
+            raise UsageError(f"train.method: {chosen.method} learns from labels; a pipeline learns from clicks.")
     if not chosen.safe and (chosen.production_feature or chosen.safe_margin != TrainSettings().safe_margin):
         raise UsageError("train: safe_margin and production_feature are for safe = true.")
