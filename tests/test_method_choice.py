@@ -29,6 +29,12 @@ def log(queries: int = 40, depth: int = 3, *, moving: bool = False, labels: Any 
     return data, cr.ClickTable.from_arrays(data, **shown, clicks=random.binomial(300, chance), **more)
 
 
+def auto(scene: Any, curve: Any = None, **more: Any) -> Any:
+    """What is chosen for a log."""
+    data, clicks = scene
+    return cr.auto(data, clicks, curve, **more)
+
+
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let only some packages seem installed."""
@@ -51,7 +57,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Any:
     ],
 )
 def test_the_log_decides_the_method(shown: int, curve: Any, expected: str) -> None:
-    choice = cr.auto(*log(depth=shown), curve)
+    choice = auto(log(depth=shown), curve)
     assert choice.method.name == expected
     assert choice.propensities is curve
 
@@ -71,7 +77,7 @@ def test_packages_queries_and_engines_decide_the_model(
     only: Any, packages: tuple[str, ...], queries: int, engine: Any, expected: str
 ) -> None:
     only(*packages)
-    method = cr.auto(*log(queries), STEEP, export_to=engine, run=cr.Run(seed=3)).method  # type: ignore[misc]
+    method = auto(log(queries), STEEP, export_to=engine, run=cr.Run(seed=3)).method
     assert (method.model.name, method.run.seed) == (expected, 3)
 
 
@@ -89,18 +95,20 @@ def test_only_trees_take_gaps_and_suit_elasticsearch(only: Any) -> None:
 
 
 def test_propensities_are_estimated_where_the_log_identifies_them() -> None:
-    choice = cr.auto(*log(moving=True))
+    choice = auto(log(moving=True))
     assert "the estimate of " in choice.reason
-    curve: Any = choice.propensities
-    np.testing.assert_allclose(curve.values, STEEP.values, rtol=0.1)
-    assert curve.is_trusted
-    curves = cr.auto(*log(moving=True, segment=np.repeat(["phone", "desktop"], 180))).propensities
+    np.testing.assert_allclose(choice.propensities.values, STEEP.values, rtol=0.1)
+    assert choice.propensities.is_trusted
+    curves = auto(log(moving=True, segment=np.repeat(["phone", "desktop"], 180))).propensities
     assert isinstance(curves, SegmentPropensities)
     assert sorted(curves) == ["desktop", "phone"]
 
 
-def test_propensities_are_assumed_otherwise_and_held_to_the_clicks() -> None:
-    choice: Any = cr.auto(*log())
+@pytest.mark.parametrize(
+    "scene", [log(), log(moving=True, segment=["phone", "desktop"] * 180)], ids=["fixed order", "too little by segment"]
+)
+def test_propensities_are_assumed_otherwise_and_held_to_the_clicks(scene: Any) -> None:
+    choice = auto(scene)
     np.testing.assert_array_equal(choice.propensities.values, STEEP.values)
     assert "an assumed power:1.0, held to the clicks" in choice.reason
     assert choice.method.envelope == "raise"
@@ -114,16 +122,16 @@ def test_the_reason_is_two_sentences_with_the_facts(curve: Any) -> None:
     reason = cr.auto(data, cr.ClickTable.from_arrays(data, **shown, clicks=counts), curve, export_to="solr").reason
     method, model = reason.removesuffix(".").split(". ")
     assert reason.endswith(".")
-    assert method.startswith("CLD-pair, since less than 95% of the candidates were shown (50%; 61% of the impressions")
-    assert method.endswith(METHOD_RULES[-1].beside)
+    assert method.startswith("CLD-pair, since less than 95% of the candidates were shown (50%; by ")
+    assert method.endswith(f", 61% of the impressions are examined); {METHOD_RULES[-1].beside}")
     assert (
         model == f"Boosted trees for Solr, since XGBoost is installed (39 queries with clicks); {MODEL_RULES[0].beside}"
     )
 
 
 def test_labels_change_nothing() -> None:
-    plain: Any = cr.auto(*log(moving=True))
-    labelled: Any = cr.auto(*log(moving=True, labels=np.random.default_rng(1).integers(0, 5, 240)))
+    plain = auto(log(moving=True))
+    labelled = auto(log(moving=True, labels=np.random.default_rng(1).integers(0, 5, 240)))
     assert (labelled.reason, repr(labelled.method)) == (plain.reason, repr(plain.method))
     np.testing.assert_array_equal(labelled.propensities.values, plain.propensities.values)
 

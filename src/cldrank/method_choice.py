@@ -139,7 +139,7 @@ def auto(
     >>> choice.method
     CLDPair(model=Trees())
     >>> print(choice.reason)
-    CLD-pair, since less than 95% of the candidates were shown (67%; 75% of the impressions examined by ...
+    CLD-pair, since less than 95% of the candidates were shown (67%; by the propensities given, 75% of ...
     """
     check_clicks(clicks, check_dataset(data, "auto"), "auto")
     audited = audit_table(clicks, data).facts
@@ -152,8 +152,9 @@ def auto(
     model.check_installed()
     served = f" for {listed(engine.label for engine in engines)}" if engines else ""
     reason = (
-        f"{kind.label}, since {for_method.when} ({facts.shown:.0%}; {facts.examined:.0%} of the impressions examined "
-        f"by {words}); {for_method.beside}. {model.label[0].upper()}{model.label[1:]}{served}, since {for_model.when} "
+        f"{kind.label}, since {for_method.when} ({facts.shown:.0%}; by {words}, {facts.examined:.0%} of the "
+        f"impressions are examined); {for_method.beside}. "
+        f"{model.label[0].upper()}{model.label[1:]}{served}, since {for_model.when} "
         f"({count(facts.queries, 'query', 'queries')} with clicks); {for_model.beside}."
     )
     return Choice(kind(model=model, run=run or Run()), curve, reason)
@@ -190,4 +191,4 @@ def _curve(audited: AuditFacts, clicks: ClickTable) -> tuple[Curve, str]:
             return curve.trusted(), f"the estimate of {chosen.estimator}"
         except UnidentifiableError:
             pass
-    return parse_curve(_ASSUMED, clicks), f"an assumed {_ASSUMED}, held to the clicks, as they identify no curve"
+    return parse_curve(_ASSUMED, clicks), f"an assumed {_ASSUMED}, held to the clicks, which identify no curve"
