@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cldrank.evaluation import compare, evaluate
     from cldrank.export import export_ranker
     from cldrank.judgements import judge_documents
+    from cldrank.method_choice import auto
     from cldrank.methods import (
         CLD, IPS, PIJD, AffineIPS, BayesIPS, CLDPair, HeckmanRank, InterventionAware, Naive, Oracle, PolicyAwareIPS,
         RankAgg, SVMRank,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLD", "IPS", "MLP", "PIJD", "AffineIPS", "BayesIPS", "CLDPair", "ClickTable", "HeckmanRank", "InterventionAware",
     "Linear", "Naive", "Oracle", "PolicyAwareIPS", "Propensities", "RankAgg", "RankingDataset", "Run", "SVMRank",
-    "SparkDataset", "Trees", "__version__", "audit", "auditing", "catalogue", "clicks", "collect", "compare",
+    "SparkDataset", "Trees", "__version__", "audit", "auditing", "auto", "catalogue", "clicks", "collect", "compare",
     "data", "distil", "errors", "evaluate", "evaluation", "export", "export_ranker", "held_out", "import_log",
     "judge_documents", "judgements", "load", "load_ranker", "load_ratings", "measures", "methods", "models", "online",
     "pipeline",
@@ -60,6 +61,7 @@ _HOMES = {
     "RankingDataset": "cldrank.data.dataset",
     "SparkDataset": "cldrank.spark",
     "audit": "cldrank.auditing",
+    "auto": "cldrank.method_choice",
     "compare": "cldrank.evaluation",
     "distil": "cldrank.distillation",
     "evaluate": "cldrank.evaluation",

@@ -15,6 +15,7 @@ from cldrank.errors import CldrankError, DataError, UsageError
 from cldrank.files import holding
 from cldrank.pipeline import RunRecord, read_pipeline, run_pipeline
 from cldrank.pipeline.running import runs_in
+from cldrank.pipeline.steps import Workbench, train_task
 
 EVERY = ["audit", "aggregate", "propensities", "train", "verdict", "export", "card"]
 
@@ -42,6 +43,20 @@ def test_a_run_ships_what_the_single_functions_make(ran: Path, record: RunRecord
     facts: Any = record.step("verdict")
     assert facts.facts["decision"] == verdict.verdict.decision == "better"
     assert facts.facts["low"] == pytest.approx(verdict.first.interval.low)
+
+
+def test_the_log_chooses_the_method(ran: Path, record: RunRecord) -> None:
+    def described(*changes: tuple[str, str]) -> Workbench:
+        pipeline = read_pipeline(write_definition(ran, [('method = "ips"', 'method = "auto"'), *changes]))
+        return Workbench(pipeline, ran / "runs", results={step.name: step for step in record.steps})
+
+    bench, for_onnx = described(), described(('["onnx", "opensearch"]', '["onnx"]'))
+    assert train_task(bench).key != train_task(for_onnx).key  # as engines have a say
+    choice = cr.auto(bench.dataset, bench.clicks, bench.curve, export_to=["onnx", "opensearch"])
+    trained = bench.store.carry_out(train_task(bench))
+    assert trained.decided.endswith(choice.reason)
+    ranker = cr.load_ranker(bench.store.folder / trained.folder / "ranker")
+    assert (ranker.provenance.chosen, ranker.provenance.estimator) == (choice.reason, type(choice.method).__name__)
 
 
 def test_a_run_leaves_all_that_is_needed_to_repeat_it(ran: Path, record: RunRecord) -> None:

@@ -23,18 +23,19 @@ _SPARK = {entry.name for entry in fields(options.ComputePlace)}
 
 
 class MethodCommands(ShellGroup):
-    """A command with a sub-command per method, each of which runs an `action` with that method."""
+    """A command with a sub-command per method, each of which runs an `action` with that method, after `others`."""
 
-    def __init__(self, action: type[Any]) -> None:
-        super().__init__(action.__doc__ or "", {}, options_metavar=None, subcommand_metavar="METHOD [OPTIONS]")
+    def __init__(self, action: type[Any], *others: click.Command) -> None:
+        named = {str(command.name): command for command in others}
+        super().__init__(action.__doc__ or "", named, options_metavar=None, subcommand_metavar="METHOD [OPTIONS]")
         self._action = action
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All methods."""
+        """The other commands, and all methods."""
         del ctx
         from cldrank.methods import methods
 
-        return list(methods())
+        return [*self.commands, *methods()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         """The command of a method, with the options of its usual model."""
@@ -52,10 +53,12 @@ class MethodCommands(ShellGroup):
         del ctx
         return args[0], self._command(args[0], args), args[1:]
 
-    def _command(self, name: str, args: list[str]) -> MethodCommand:
+    def _command(self, name: str, args: list[str]) -> click.Command:
         from cldrank.methods import method_named
         from cldrank.methods.registry import configured
 
+        if name in self.commands:
+            return self.commands[name]
         kind, model = method_named(name), _named_model(args)
         return MethodCommand(self._action, kind, type(configured(kind, {"model": model}).model))
 

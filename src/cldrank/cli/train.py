@@ -6,14 +6,14 @@ import shlex
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from cldrank.cli import options
-from cldrank.cli.commands import declared, option
+from cldrank.cli.commands import Option, ShellCommand, declared, option, options_of, parsed
 from cldrank.cli.methods import MethodCommands
 from cldrank.cli.option_names import as_options
 from cldrank.cli.output import counting, print_error, print_json, print_line, print_warning, say, working
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cldrank.clicks.holding_out import HeldOut
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
+    from cldrank.method_choice import Choice
     from cldrank.methods import Method
     from cldrank.models import Epoch
     from cldrank.propensity.segment_propensities import Curve
@@ -95,9 +96,9 @@ class LearningTask(options.Sources, options.JsonOutput):
         words += [] if self.propensity else ["--propensity", "FILE"]
         return f"judge the ranker on them with `{shlex.join(words)}`"
 
-    def save(self, ranker: Ranker, folder: Path, said: Iterable[str]) -> None:
-        """Save a ranker with the command that trains it again, and the warnings of its fit."""
-        origin = ranker.provenance.documented(said, command=command_words(), held_out=self.hold_out)
+    def save(self, ranker: Ranker, folder: Path, said: Iterable[str], chosen: str = "") -> None:
+        """Save a ranker with the command that trains it again, the warnings of its fit, and why `auto` chose it."""
+        origin = ranker.provenance.documented(said, command=command_words(), held_out=self.hold_out, chosen=chosen)
         ranker.with_provenance(origin).save(folder)
 
 
@@ -133,17 +134,17 @@ class TrainCommand(LearningTask, options.ComputePlace):
 
     def run(self) -> None:
         """Check, read, fit, save, and print."""
-        method, safe = self.method, self._safe()
-        self.check_evidence(method, judges=self.safe)
-        method.check()
+        self.check()
         check_places(self.out)
         with warnings_at_the_end() as heard:
-            dataset, held = self._learn(safe or method)
+            choice, safe, dataset, held = self._learn()
+        method = choice.method
         ranker, said = (safe or method).ranker_, [as_options(str(warning)) for warning in heard]
         facts = {**_facts(method, dataset), "hold_out": None if held is None else held.as_dict()}
+        facts["chosen"] = choice.reason or None
         was_stopped = facts["status"] == "interrupted"
         place = place_of(self.out, was_stopped)
-        self.save(ranker, place, said)
+        self.save(ranker, place, said, choice.reason)
         facts["safety"] = None if safe is None else safe.safety_.as_dict()
         if self.as_json:
             more = {"summary": method.summary()} if self.summary else {}
@@ -156,7 +157,20 @@ class TrainCommand(LearningTask, options.ComputePlace):
             _say_how_to_continue(method, facts, place, self.out)
             raise click.exceptions.Exit(INTERRUPTED)
 
-    def _safe(self) -> Safe | None:
+    def check(self) -> None:
+        """Refuse what does not fit together, before anything is read."""
+        self._safe(self.method)
+        self.check_evidence(self.method, judges=self.safe)
+        self.method.check()
+
+    def choose(self, dataset: RankingDataset, table: ClickTable | None, rho: Curve | None) -> Choice:
+        """The method, and the propensities to fit it with."""
+        from cldrank.method_choice import Choice
+
+        del dataset, table
+        return Choice(self.method, rho)
+
+    def _safe(self, method: Any) -> Safe | None:
         """The method as `--safe` trains it; None without `--safe`."""
         from cldrank.safety import Safe
 
@@ -168,19 +182,22 @@ class TrainCommand(LearningTask, options.ComputePlace):
             return None
         if self.engine == "spark":
             raise UsageError("--safe judges blends by features on this machine; leave it or --engine spark out.")
-        return Safe(self.method, production=feature, **({} if margin is None else {"margin": margin}))
+        return Safe(method, production=feature, **({} if margin is None else {"margin": margin}))
 
-    def _learn(self, method: Any) -> tuple[RankingDataset, HeldOut | None]:
-        """Fit the method; the data that it learned from, and the queries held out."""
+    def _learn(self) -> tuple[Choice, Safe | None, RankingDataset, HeldOut | None]:
+        """Fit the method, or with `--safe` its blend; the data that it learned from, and the queries held out."""
         from cldrank.clicks.holding_out import HeldOut
 
         with self.session() as session:
             dataset, table, rho = self.read() if session is None else self._read_on_spark(session)
+            choice = self.choose(dataset, table, rho)
+            safe = self._safe(choice.method)
             held = None if self.hold_out is None else HeldOut.of(dataset, table, self.hold_out)
             dataset, table = (dataset, table) if held is None else held.others
-            with _showing(self.method, not self.as_json):
-                method.fit(dataset, table, rho)
-        return dataset, held
+            learner: Any = safe or choice.method
+            with _showing(choice.method, not self.as_json):
+                learner.fit(dataset, table, choice.propensities)
+        return choice, safe, dataset, held
 
     def _read_on_spark(self, session: Any) -> tuple[RankingDataset, ClickTable, Curve | None]:
         """What `read` reads, with features that stay on Spark; the dataset is that of the candidates shown."""
@@ -193,6 +210,53 @@ class TrainCommand(LearningTask, options.ComputePlace):
         with working("joining clicks with features …"):
             shown, known = dataset.shown(table)
         return shown, known, self.curve_for(known)
+
+
+@declared
+class TrainAutoCommand(TrainCommand):
+    """Choose method and model by what the log has, say why, and train.
+
+    Example: `cldrank train auto --features train.parquet --clicks cells.parquet --out ranker/`
+
+    Labels are not looked at. Without --propensity, examination is estimated from the clicks or, where they cannot say,
+    assumed to be 1/position, which the clicks raise where it is too steep. To change a setting, train the method by
+    its name.
+    """
+
+    method: Any = None
+    engine: Literal["local"] = "local"
+    master: str = "local[*]"
+    export_to: list[str] | None = option(
+        "ENGINE", "An engine that is to serve the ranker, as in `cldrank export --to`. Repeat it for several."
+    )
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Refuse what does not fit together, before anything is read."""
+        from cldrank.export.format import format_named
+        from cldrank.methods import method_named
+
+        self._safe(method_named("cld-pair")())  # as any other
+        for engine in self.export_to or ():
+            format_named(engine, "export_to")
+        if not self.clicks:
+            raise UsageError("auto learns from clicks; name them with --clicks.")
+
+    def choose(self, dataset: RankingDataset, table: Any, rho: Curve | None) -> Choice:
+        """The method that suits the log, and the propensities if it needs them."""
+        from cldrank.method_choice import auto
+        from cldrank.methods.needs import uses_curve
+        from cldrank.models import Run
+        from cldrank.parameters import parameters
+
+        run = Run(**parsed(parameters(Run), self.settings))
+        with working("choosing a method …"):
+            choice = auto(dataset, table, rho, export_to=self.export_to or (), run=run)
+        choice.method.check()
+        if not self.as_json:
+            print_line(choice.reason)
+        has_use = self.safe or uses_curve(choice.method.required)
+        return choice if has_use else replace(choice, propensities=None)
 
 
 @contextmanager
@@ -327,4 +391,10 @@ def _facts(method: Method, dataset: RankingDataset) -> dict[str, Any]:
     }
 
 
-app = MethodCommands(TrainCommand)
+def _run_options() -> list[Option]:
+    from cldrank.models import Run
+
+    return options_of({"run": Run}, "Run")
+
+
+app = MethodCommands(TrainCommand, ShellCommand(TrainAutoCommand, derive=_run_options))

@@ -242,11 +242,11 @@ def export_formats() -> Mapping[str, ExportFormat]:
     return {kind.name: kind() for kind in kinds if issubclass(kind, ExportFormat) and kind is not ExportFormat}
 
 
-def format_named(name: str) -> ExportFormat:
-    """The format called `name`; an unknown name is refused."""
+def format_named(name: str, parameter: str = "to") -> ExportFormat:
+    """The format called `name`; an unknown name is refused as a value of the parameter."""
     known = export_formats()
     if name not in known:
-        raise UsageError(f"`to` takes {listed(known, 'or')}, not {name!r}.")
+        raise UsageError(f"`{parameter}` takes {listed(known, 'or')}, not {name!r}.")
     return known[name]
 
 

@@ -34,6 +34,7 @@ from cldrank.parameters import Value, parameter, parameters, value, with_role
 from cldrank.propensity import Propensities, PropensityEstimator, estimators
 from cldrank.reading import reading
 
+AUTO = "auto"  # of methods, what suits the log
 USERS = "exclude_users"  # the option that names a file of users
 _NOT_LOADING = ("name", "cache")  # of `load`: they do not decide what is read
 _NOT_READING = ("counted", "days", "layout", "threads")  # of `aggregate`: decided elsewhere
@@ -97,7 +98,7 @@ class CurveSettings(Value):
 class TrainSettings(Value):
     """What is trained. Parameters of the method, its model and its run go beside these keys."""
 
-    method: str = parameter(default="cld", about="as in `cldrank train METHOD`")
+    method: str = parameter(default="cld", about="as in `cldrank train METHOD`; auto: what suits the log")
     model: str = parameter(default="", about="the model to fit; empty: the method's own")
     hold_out: float = parameter(default=0.2, above=0, below=1, about="the share of queries that the verdict judges by")
     safe: bool = parameter(default=False, about="depart from production only as far as held-out clicks support")
@@ -282,11 +283,14 @@ def other_keys(place: str, given: Mapping[str, Any]) -> Iterable[str]:
         known: dict[str, type[Any]] = {"auto": PropensityEstimator, **estimators()}
         return parameters(known[decode_word(given.get("method", "auto"), list(known), "propensities.method")])
     if place == "train":
-        kind = methods()[decode_word(given.get("method", "cld"), list(methods()), "train.method")]
+        of_one_fit = with_role(Run, "resume", "log")
+        word = decode_word(given.get("method", "cld"), [AUTO, *methods()], "train.method")
+        if word == AUTO:
+            return [name for name in parameters(Run) if name not in of_one_fit]
+        kind = methods()[word]
         usable = usable_models(kind)
         named = given.get("model")
         model = usable[decode_word(named, list(usable), "train.model")] if named else type(default_model(kind))
-        of_one_fit = with_role(Run, "resume", "log")
         return [name for name in settings_of(kind, model) if name not in of_one_fit]
     if place == "export":
         return ("rename", "versions")
@@ -377,11 +381,16 @@ def _check_curve(pipeline: PipelineDefinition) -> None:
 
 
 def _check_training(pipeline: PipelineDefinition) -> None:
-    """The method is made once to check its parameters."""
-    chosen = pipeline.train
-    method = _placed("train", configured, methods()[chosen.method], dict(pipeline.options["train"]))
-    _placed("train", method.check)
-    if not uses_clicks(method.required):
-        raise UsageError(f"train.method: {chosen.method} learns from labels; a pipeline learns from clicks.")
+    """The method, or for auto the run alone, is made once to check its parameters."""
+    chosen, options = pipeline.train, pipeline.options["train"]
+    if chosen.method == AUTO:
+        if chosen.model:
+            raise UsageError(f"train.model: auto chooses the model too; leave {chosen.model!r} out, or name a method.")
+        _placed("train", Run, **options)
+    else:
+        method = _placed("train", configured, methods()[chosen.method], dict(options))
+        _placed("train", method.check)
+        if not uses_clicks(method.required):
+            raise UsageError(f"train.method: {chosen.method} learns from labels; a pipeline learns from clicks.")
     if not chosen.safe and (chosen.production_feature or chosen.safe_margin != TrainSettings().safe_margin):
         raise UsageError("train: safe_margin and production_feature are for safe = true.")

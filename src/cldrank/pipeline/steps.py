@@ -36,12 +36,13 @@ from cldrank.export import export_ranker
 from cldrank.export.format import format_named
 from cldrank.files import make_folder, save_json, save_text, scratch
 from cldrank.fingerprints import content_hash, file_fingerprint
+from cldrank.method_choice import Choice, auto
 from cldrank.methods.evidence import needed
 from cldrank.methods.registry import configured, methods
-from cldrank.models import Epoch
+from cldrank.models import Epoch, Run, models
 from cldrank.online import analyse
 from cldrank.online.experiment_log import experiments_in
-from cldrank.pipeline.pipeline_file import PipelineDefinition, deciding
+from cldrank.pipeline.pipeline_file import AUTO, PipelineDefinition, deciding
 from cldrank.pipeline.shipped import RANKER, shipped_place
 from cldrank.pipeline.toml_keys import as_keys, in_keys
 from cldrank.propensity import BySegment, SegmentPropensities, estimators, logged_probability
@@ -446,11 +447,16 @@ def _curve(bench: Workbench, options: Mapping[str, Any]) -> tuple[Curve, str, st
 def train_task(bench: Workbench) -> Task:
     """Train the method on all queries but those held out; where nothing is safe, the run stops."""
     chosen, options = bench.pipeline.train, bench.pipeline.options["train"]
-    method = configured(methods()[chosen.method], dict(options))
-    own = {name: option for name, option in options.items() if name != "device"}
-    packages = ("numpy", "scipy", *filter(None, [method.package]))
+    own: dict[str, Any] = {name: option for name, option in options.items() if name != "device"}
+    packages = ["numpy", "scipy"]
+    if chosen.method == AUTO:
+        own["export_to"] = list(bench.pipeline.export.to)
+        packages += [kind.needs[0] for kind in models().values() if kind.needs is not None]
+    else:
+        packages += filter(None, [configured(methods()[chosen.method], dict(options)).package])
     inputs = bench.hashes("features", "cells", "propensities", *bench.rated)
-    return Task("train", inputs, plain({**chosen.get_params(), "options": own}), partial(_trained, bench), packages)
+    parameters = plain({**chosen.get_params(), "options": own})
+    return Task("train", inputs, parameters, partial(_trained, bench), tuple(packages))
 
 
 def _trained(bench: Workbench, folder: Path) -> Outcome:
@@ -458,7 +464,8 @@ def _trained(bench: Workbench, folder: Path) -> Outcome:
     held = HeldOut.of(bench.dataset, bench.rated_clicks, chosen.hold_out)
     dataset, table = held.others
     checkpoint = bench.root / UNFINISHED / f"{train_task(bench).folder}.checkpoint"
-    method = _method(bench, checkpoint)
+    choice = _choice(bench)
+    method = _reporting(choice.method, bench, checkpoint)
     bench.say(f"training {method.label}")
     margin, production = chosen.safe_margin, chosen.production_feature or None
     learner = Safe(method, margin=margin, production=production) if chosen.safe else method
@@ -470,17 +477,26 @@ def _trained(bench: Workbench, folder: Path) -> Outcome:
     if method.status_ == "interrupted":
         raise KeyboardInterrupt  # the fit kept its best ranker so far, not the ranker that was asked for
     command = f"cldrank pipeline run {bench.pipeline.source.name}"
-    origin = ranker.provenance.documented(list(map(str, heard)), command=command, held_out=chosen.hold_out)
+    known = {"command": command, "held_out": chosen.hold_out, "chosen": choice.reason}
+    origin = ranker.provenance.documented(list(map(str, heard)), **known)
     ranker.with_provenance(origin).save(folder / RANKER)
     checkpoint.unlink(missing_ok=True)
     safety = f"; {origin.safety}" if origin.safety is not None else ""
     facts = {"status": method.status_, "steps": int(method.n_iter_), "hold_out": held.as_dict()}
-    return Outcome(f"{method.label}, {method.status_}; {held}{safety}", facts)
+    why = f". {choice.reason}" if choice.reason else ""
+    return Outcome(f"{method.label}, {method.status_}; {held}{safety}{why}", facts)
 
 
-def _method(bench: Workbench, checkpoint: Path) -> Any:
+def _choice(bench: Workbench) -> Choice:
+    """The method that the file names or, by `auto`, the one that suits the cells."""
+    pipeline, options = bench.pipeline, dict(bench.pipeline.options["train"])
+    if pipeline.train.method != AUTO:
+        return Choice(configured(methods()[pipeline.train.method], options), bench.curve)
+    return auto(bench.dataset, bench.rated_clicks, bench.curve, export_to=pipeline.export.to, run=Run(**options))
+
+
+def _reporting(method: Any, bench: Workbench, checkpoint: Path) -> Any:
     """The method, which reports its epochs and, where it has such, saves its state as it goes on."""
-    method: Any = configured(methods()[bench.pipeline.train.method], dict(bench.pipeline.options["train"]))
     steps = method.model.progress()
     if steps is None:
         return method

@@ -43,6 +43,8 @@ def card_document(ranker: Ranker) -> doc.Document:
     blocks.append(doc.Paragraph([doc.Mono(repr(ranker))]))
     if origin.method is not None:
         blocks.append(doc.Paragraph([doc.Strong(origin.method.label), f" {origin.method.sentence}."]))
+    if origin.chosen:
+        blocks.append(doc.Paragraph([doc.Strong("Chosen by the log."), f" {origin.chosen}"]))
     sections: dict[str, list[doc.Block]] = {
         "Limits": [doc.Notice("note", [text], label="limit") for text in dict.fromkeys(known_limits(ranker))],
         "Evaluation": list(_evaluations(origin.evaluations)) or [doc.Paragraph("None is recorded.")],

@@ -219,6 +219,7 @@ class Provenance(Record, frozen=True):
     distilled      what other rankers it was fitted to, and how alike it ranks; see `cldrank.distil`
     held_out       the share of queries that were kept out of training, by `cldrank.held_out`; None where none were
     command        the shell command that trains the same ranker; empty where Python did
+    chosen         why `auto` chose method and model, in two sentences; empty where a user did
     evaluations    how well it ranks labelled data, by data set and treatment of queries without relevance
 
     >>> print(Provenance(estimator="Oracle", data="web10k-like", synthetic=True))
@@ -243,6 +244,7 @@ class Provenance(Record, frozen=True):
     distilled: DistilRecord | None = None
     held_out: Share | None = None
     command: str = ""
+    chosen: str = ""
     evaluations: tuple[EvaluationRecord, ...] = ()
 
     @classmethod
