@@ -217,8 +217,9 @@ def tables(asked: argparse.Namespace) -> None:
     for line in _lines(asked.files):
         by_setting[tuple(line[key] for key in Setting._fields)].append(line["values"])
     names = [*TREES, *NETWORKS, DISTILLED, *_peers(0)]
-    rows, losses = [], {measure: defaultdict(list) for measure in MEASURES}
-    tied = {measure: defaultdict(int) for measure in MEASURES}
+    rows: list[list[str]] = []
+    losses: dict[str, dict[str, list[float]]] = {measure: defaultdict(list) for measure in MEASURES}
+    tied: dict[str, dict[str, int]] = {measure: defaultdict(int) for measure in MEASURES}
     for setting, lines in by_setting.items():
         for at, measure in enumerate(MEASURES):
             values = {name: [line[name][at] for line in lines] for name in names if all(name in line for line in lines)}
