@@ -66,7 +66,7 @@ def _boosted(model: Trees, table: PairTable, context: Context) -> Fit:
             "pairs: it needs queries with several shown candidates that were clicked unequally often."
         )
     learned, held = split(model, len(table), context.run.seed)
-    loss = _loss(model, table, learned, held, context.run)
+    loss = pair_loss(model, table, learned, held, context.run)
     decisive = (*table.arrays, table.mixed)
     return _grown(model, table.rows, loss, decisive, context, (len(learned), len(held)))
 
@@ -105,8 +105,8 @@ def _grown(
     return trained_fit(context, ranker, status, history, queries)
 
 
-def _loss(model: Trees, table: PairTable, learned: IntArray, held: IntArray, run: Run) -> Loss:
-    """The loss, computed where the trees are grown."""
+def pair_loss(model: Trees, table: PairTable, learned: IntArray, held: IntArray, run: Run) -> Loss:
+    """The loss of pairs, computed where the trees are grown."""
     if is_cpu(run.device) or find_spec("torch") is None:
         return PairLoss(table, learned, fair_threads(available_cores()), model.loss, held)
     check_tree_device(run.device)
