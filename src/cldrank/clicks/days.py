@@ -18,9 +18,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from cldrank.clicks.cells_file import describe_cells, is_cells, load_cells
+from cldrank.clicks.cells_file import CellFacts, describe_cells, is_cells, load_cells
 from cldrank.clicks.log.log_files import LogFile
-from cldrank.clicks.table import ClickTable, check_segments
+from cldrank.clicks.table import ClickTable, check_events, check_segments
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.files import holding, make_folder, recover_folder, replacing_folder
 from cldrank.tables import is_frame
@@ -79,7 +79,12 @@ class DayFolder:
     # -- reading -------------------------------------------------------------------------------------------------
 
     def read(
-        self, dataset: RankingDataset | None = None, *, last: str | None = None, until: date | str | None = None
+        self,
+        dataset: RankingDataset | None = None,
+        *,
+        last: str | None = None,
+        until: date | str | None = None,
+        event_weights: Mapping[str, float] | None = None,
     ) -> ClickTable:
         """The cells of a window of days, added up, with a warning about days without a file.
 
@@ -88,8 +93,10 @@ class DayFolder:
 
         last    how long the window is, such as "28d" or "4w"; None for all days
         until   its last day; None for the newest day there is
+        event_weights   in place of those that the days were counted with
         """
-        return load_cells([self.files()[day] for day in self.window(last, until)], dataset, known_only=True)
+        files = [self.files()[day] for day in self.window(last, until)]
+        return load_cells(files, dataset, known_only=True, event_weights=event_weights)
 
     def window(self, last: str | None = None, until: date | str | None = None) -> list[date]:
         """The days of a window that have files, in order, with a warning about those that have none."""
@@ -131,11 +138,15 @@ class DayFolder:
             )
         self._check()
         described = self._described()
-        known = [source for _, sources in described.values() for source in sources]
+        known = [source for facts in described.values() for source in facts.sources]
         counted = aggregate(paths, dataset, **options, counted=known, days=True)
         if counted.days:
-            kept = [(str(self.file(day)), has_segments) for day, (has_segments, _) in described.items()]
-            check_segments([*kept, ("the log", counted.clicks.has_segments if counted.clicks.n_cells else None)])
+            kept = [(str(self.file(day)), facts) for day, facts in described.items()]
+            new, cells = counted.clicks, [(name, facts) for name, facts in kept if facts.has_segments is not None]
+            log_has_segments = new.has_segments if new.n_cells else None
+            check_segments([*((name, facts.has_segments) for name, facts in cells), ("the log", log_has_segments)])
+            events = [(name, facts.events, facts.event_weights) for name, facts in cells]
+            check_events([*events, ("the log", list(new.events), new.event_weights)])
         make_folder(self.path)
         with holding(self.path.resolve().parent):
             if self._described() != described:
@@ -148,10 +159,10 @@ class DayFolder:
 
     def sources(self) -> dict[date, tuple[LogFile, ...]]:
         """The log files that went into each day."""
-        return {day: sources for day, (_, sources) in self._described().items()}
+        return {day: facts.sources for day, facts in self._described().items()}
 
-    def _described(self) -> dict[date, tuple[bool | None, tuple[LogFile, ...]]]:
-        """Whether each day has segments, and its log files."""
+    def _described(self) -> dict[date, CellFacts]:
+        """What the file of each day says of itself."""
         return {day: describe_cells(file) for day, file in self.files().items()}
 
     def _save(self, cells: Mapping[date, ClickTable]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +14,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank import segments
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_whole, shortened
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.contexts import LAST_CLICK, Contexts, added_up, one_segment
+from cldrank.clicks.events import (
+    CLICK,
+    checked_counts,
+    checked_weights,
+    event_column,
+    events_among,
+    squares_of,
+    value_of,
+)
 from cldrank.clicks.log.layout import DEEPEST, NO_SEGMENT, SEGMENT, refuse_for_cells
 from cldrank.clicks.log.log_files import LogFile, in_both, names_of
 from cldrank.data.checks import LARGEST_WHOLE, chosen_queries, whole_numbers
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
-from cldrank.wording import count
+from cldrank.wording import count, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +59,8 @@ class ClickTable:
     segment_names   the name of each code, in order; without segments, only the empty name
     contexts      the cells split by the last click above on the same page; None where that is not known
     ratings       what people or machines think of the candidates, see `rated`; None where nobody rated them
+    events        (cells,) each: after how many of the clicks it happened, by event, such as "purchase"
+    event_weights   what each event is worth, see `weighted`; empty: clicks alone count
 
     A candidate may have cells at several positions; without any, it was never shown. Cells are sorted by row, segment
     and position, no two alike; nothing can be changed.
@@ -72,6 +84,8 @@ class ClickTable:
     segment_names: tuple[str, ...] = ("",)
     contexts: Contexts | None = None
     ratings: Ratings | None = None
+    events: Mapping[str, IntArray] = field(default_factory=dict)
+    event_weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         row, position = whole_numbers(self.row, "row", 0), whole_numbers(self.position, "position", 1, DEEPEST)
@@ -90,7 +104,16 @@ class ClickTable:
             if values.sum(dtype=np.float64) > LARGEST_WHOLE:
                 raise DataError(f"the {what} add up to more than 2^62; no log is that large, so some are wrong.")
         segment, names = _segment_codes(self.segment, tuple(self.segment_names), len(row))
-        merged = added_up([row, segment, position], impressions, clicks)
+        events = {name: whole_numbers(counts, name, 0) for name, counts in self.events.items()}
+        if any(len(counts) != len(row) for counts in events.values()):
+            raise DataError("events must have one entry per cell each.")
+        object.__setattr__(self, "event_weights", checked_weights(self.event_weights, events))
+        merged = added_up([row, segment, position], impressions, clicks, *events.values())
+        events, merged = dict(zip(events, merged[len(_CELLS) :], strict=True)), merged[: len(_CELLS)]
+        checked_counts(events, merged[-1])
+        for counts in events.values():
+            counts.flags.writeable = False
+        object.__setattr__(self, "events", events)
         if len(names) == 1:
             merged[1] = one_segment(len(merged[0]))
         if self.contexts is not None:
@@ -130,11 +153,12 @@ class ClickTable:
         clicks: ArrayLike,
         row: ArrayLike | None = None,
         segment: ArrayLike | None = None,
+        events: Mapping[str, ArrayLike] | None = None,
     ) -> ClickTable:
         """A table from arrays with an entry per dataset row; position 0 means that the row was not shown.
 
         With `row`, an entry per cell instead: the dataset row of each, so that rows may have several positions.
-        `segment` names the device or layout of each entry.
+        `segment` names the device or layout of each entry; `events` says after how many of its clicks others happened.
 
         >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
         >>> ClickTable.from_arrays(data, row=[0, 0, 1], position=[1, 2, 2], impressions=[5, 1, 4], clicks=[3, 0, 1])
@@ -160,6 +184,7 @@ class ClickTable:
                 place = int(np.flatnonzero(~shown & (values > 0))[0])
                 raise DataError(f"entry {place} has {what} but position 0, which means not shown.")
         cells = {what: values[shown] for what, values in entries.items()}
+        cells["events"] = {what: whole_numbers(each, what, 0)[shown] for what, each in (events or {}).items()}
         if segment is not None:
             cells["segment"], cells["segment_names"] = _named_segments(cells["segment"])
         return cls(Candidates.of(dataset), position=positions[shown], **cells)
@@ -181,8 +206,9 @@ class ClickTable:
             facts["segment_names"] = tuple(encoded.dictionary.to_pylist())
         if LAST_CLICK in cells.column_names:
             last_click = np.asarray(cells[LAST_CLICK].to_numpy())[known]
-            contexts = Contexts(**{"segment": None, **counts}, last_click=last_click)
-            facts["contexts"], counts = contexts, contexts.cells()
+            facts["contexts"] = Contexts(**{"segment": None, **counts}, last_click=last_click)
+        events = events_among(cells.column_names)
+        facts["events"] = {name: np.asarray(cells[event_column(name)].to_numpy())[known] for name in events}
         return cls(candidates, **counts, **facts)
 
     @classmethod
@@ -194,6 +220,7 @@ class ClickTable:
         columns: Mapping[str, str] | None = None,
         last: str | None = None,
         until: date | str | None = None,
+        event_weights: Mapping[str, float] | None = None,
         **options: Any,
     ) -> ClickTable:
         """Read cells that `save` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
@@ -202,20 +229,22 @@ class ClickTable:
         rows; otherwise the candidates are those that the file names.
 
         last, until   of a folder of days (see `cldrank.clicks.days`): the window, such as "28d", and its last day
+        event_weights   what each event is worth, see `weighted`; None: as the cells say, in a log clicks alone
         """
         from cldrank.clicks.cells_file import is_cells, load_cells
         from cldrank.clicks.days import DayFolder, refuse_window
 
         if DayFolder.is_one(path):
             refuse_for_cells(path, columns or options)
-            return DayFolder(path).read(dataset, last=last, until=until)
+            return DayFolder(path).read(dataset, last=last, until=until, event_weights=event_weights)
         refuse_window(path, last, until)
         if is_cells(path):
             refuse_for_cells(path, columns or options)
-            return load_cells(path, dataset)
+            return load_cells(path, dataset, event_weights=event_weights)
         from cldrank.clicks.aggregate import aggregate
 
-        counted = aggregate(path, dataset, engine=engine, columns=columns, **options)
+        weights = event_weights or {}
+        counted = aggregate(path, dataset, engine=engine, columns=columns, event_weights=weights, **options)
         if counted.account.n_rejected:
             warn(CldrankWarning(f"of the log, {counted.account}"))
         return counted.clicks
@@ -223,7 +252,8 @@ class ClickTable:
     def save(self, path: str | PathLike[str]) -> None:
         """Save the cells to a Parquet file: query_id, doc_id, position, impressions, clicks; segment, if they have.
 
-        With contexts, there is a row for each of these, and a column last_click.
+        With contexts, there is a row for each of these, and a column last_click; with events, a column for each, such
+        as event_purchase.
         """
         from cldrank.clicks.cells_file import save_cells
 
@@ -261,6 +291,67 @@ class ClickTable:
         if ratings is not None and not isinstance(ratings, Ratings):
             ratings = load_ratings(ratings, self.candidates, **options)
         return replace(self, ratings=ratings)
+
+    def weighted(self, weights: Mapping[str, float]) -> ClickTable:
+        """The same log with other weights of events; without any, clicks alone count. An event that is not named: 0.
+
+        >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
+        >>> shown = {"position": [1, 2], "impressions": [10, 10], "clicks": [4, 2]}
+        >>> table = ClickTable.from_arrays(data, **shown, events={"purchase": [0, 1]})
+        >>> table.weighted({"click": 1, "purchase": 10}).value
+        array([ 4., 12.])
+        """
+        return replace(self, event_weights=weights)
+
+    def clicks_alone(self) -> ClickTable:
+        """The same log without other events."""
+        return replace(self, events={}, event_weights={}) if self.events or self.event_weights else self
+
+    # -- what clicks were worth ----------------------------------------------------------------------------------
+
+    @cached_property
+    def value(self) -> Floats:
+        """(cells,) what their clicks and other events were worth, by weights; without these, the clicks."""
+        weights = self.event_weights
+        return value_of(self._counts, weights) if weights else self.clicks.astype(np.float64)
+
+    @cached_property
+    def value_squares(self) -> Floats:
+        """(cells,) the sum over clicks of what each was worth, squared; see `squares_of`."""
+        weights = self.event_weights
+        return squares_of(self._counts, weights) if weights else self.clicks.astype(np.float64)
+
+    @property
+    def click_value(self) -> float:
+        """What a click was worth on average, with all that followed."""
+        clicks = int(self.clicks.sum())
+        return float(self.value.sum()) / clicks if self.event_weights and clicks else 1.0
+
+    @property
+    def most_value(self) -> float:
+        """What a click is worth if every event follows."""
+        return sum(self.event_weights.values()) if self.event_weights else 1.0
+
+    @property
+    def value_spread(self) -> float:
+        """Σ value² / Σ value over clicks: the variance of value is as many times its mean, if few are clicked."""
+        value = float(self.value.sum())
+        return float(self.value_squares.sum()) / value if self.event_weights and value else 1.0
+
+    @property
+    def credit(self) -> Floats:
+        """(cells,) their value in units of a mean click, so that it has the size of clicks; these, without weights."""
+        return self.value / (self.click_value or 1.0)
+
+    @property
+    def events_in_words(self) -> str:
+        """The weight and number of each event; empty where clicks alone count."""
+        counts = {name: int(self._counts[name].sum()) for name in self.event_weights}
+        return ", ".join(f"{name} ({counts[name]:,}, weight {weight:g})" for name, weight in self.event_weights.items())
+
+    @property
+    def _counts(self) -> dict[str, IntArray]:
+        return {CLICK: self.clicks, **self.events}
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -366,10 +457,11 @@ class ClickTable:
         places = f" at positions {self.position.min()}…{self.depth}" if self.n_cells else ""
         word = "segments" if self.n_segments > 1 else "segment"
         named = f"; {word} {', '.join(self.segment_names)}" if self.has_segments else ""
+        events = "".join(f", {counts.sum():,} {name}" for name, counts in self.events.items())
         return (
             f"ClickTable({count(self.n_queries, 'query', 'queries')}, {count(self.candidates.n_rows, 'candidate')}, "
             f"{self.shown.sum():,} shown{places}; {count(self.n_cells, 'cell')}, "
-            f"{count(self.impressions.sum(), 'impression')}, {count(self.clicks.sum(), 'click')}{named})"
+            f"{count(self.impressions.sum(), 'impression')}, {count(self.clicks.sum(), 'click')}{events}{named})"
         )
 
     # -- parts and sums ------------------------------------------------------------------------------------------
@@ -380,8 +472,8 @@ class ClickTable:
         place = np.full(self.candidates.n_rows, -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         kept = place[self.row] >= 0
-        cells = {name: getattr(self, name)[kept] for name in _CELLS[1:]}
-        cells["row"] = place[self.row[kept]]
+        cells: dict[str, Any] = {name: getattr(self, name)[kept] for name in _CELLS[1:]}
+        cells |= {"row": place[self.row[kept]], "events": {name: each[kept] for name, each in self.events.items()}}
         display = None if self.display is None else self.display[rows]
         contexts = self.contexts
         if contexts is not None:
@@ -406,7 +498,8 @@ class ClickTable:
         if mask.dtype != bool or mask.shape != (self.n_cells,):
             raise UsageError(f"the mask needs True or False for each of {self.n_cells:,} cells.")
         contexts = None if self.contexts is None else self.contexts.where(mask[self.contexts.cell])
-        return replace(self, contexts=contexts, **{name: getattr(self, name)[mask] for name in _CELLS})
+        events = {name: counts[mask] for name, counts in self.events.items()}
+        return replace(self, contexts=contexts, events=events, **{name: getattr(self, name)[mask] for name in _CELLS})
 
     def merge(self, other: ClickTable) -> ClickTable:
         """Both logs together: counts of equal cells are added. The candidates of either are kept.
@@ -424,6 +517,7 @@ class ClickTable:
             raise UsageError("there are no tables to merge.")
         counted = [(f"table {number}", table) for number, table in enumerate(tables, 1)]
         check_segments((name, table.has_segments if table.n_cells else None) for name, table in counted)
+        events = check_events((name, table.events, table.event_weights) for name, table in counted if table.n_cells)
         first, *others = tables
         candidates = first.candidates
         if not all(candidates.equals(other.candidates) for other in others):
@@ -445,6 +539,9 @@ class ClickTable:
             name: np.concatenate([getattr(table, name) for table in tables]) for name in _CELLS[2:]
         }
         cells |= {"row": np.concatenate(rows), "segment": np.concatenate(codes), "segment_names": names}
+        with_cells = [table for table in tables if table.n_cells] or [first]
+        cells["events"] = {name: np.concatenate([table.events[name] for table in with_cells]) for name in events}
+        cells["event_weights"] = with_cells[0].event_weights
         contexts = _joined_contexts(tables, rows, codes)
         return replace(first, candidates=candidates, sources=sources, contexts=contexts, **cells)
 
@@ -463,6 +560,25 @@ def check_segments(named: Iterable[tuple[str, bool | None]]) -> None:
                 f"{with_them} was counted by segment, {without} was not; only cells that were counted alike can be "
                 "added up, so count one of the logs again."
             )
+
+
+def check_events(named: Iterable[tuple[str, Collection[str], Mapping[str, float]]]) -> list[str]:
+    """The events that tables count, by their names; refused where these, or their weights, differ."""
+    known = list(named)
+    for name, events, weights in known:
+        first, expected, same = known[0]
+        if {*events} != {*expected}:
+            told, others = (listed(each) or "none beside clicks" for each in (expected, events))
+            raise DataError(
+                f"{first} and {name} count other events: {told}, and {others}. Only what was counted alike can be added "
+                "up, so count one of the logs again."
+            )
+        if weights != same:
+            raise DataError(
+                f"{first} and {name} give events other weights, {same or 'none'} and {weights or 'none'}; say with "
+                "`event_weights` which hold."
+            )
+    return list(known[0][1]) if known else []
 
 
 def _joined_sources(sources: Sequence[tuple[LogFile, ...]], keys: Sequence[IntArray]) -> Any:
