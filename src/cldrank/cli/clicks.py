@@ -83,10 +83,12 @@ class RawLogReading(RecordReading):
         "field inside of a column by its path: doc_id=event.object.id.",
     )
 
+    event_weight: list[str] | None = options.event_weight_option()
+
     def log_arguments(self) -> dict[str, Any]:
         """The arguments for functions that read logs."""
-        columns = options.log_columns(self.log_column)
-        return {**self.given("one_query", "exclude_bots"), **({"columns": columns} if columns else {})}
+        columns, weights = options.log_columns(self.log_column), options.event_weights(self.event_weight)
+        return {**self.given("one_query", "exclude_bots"), **({"columns": columns} if columns else {}), **weights}
 
 
 @declared

@@ -144,6 +144,32 @@ class ComputePlace:
 # -- clicks and propensities ---------------------------------------------------------------------------------------
 
 
+def event_weight_option(more: str = "") -> Any:
+    """Declare --event-weight."""
+    about = "What a `click` and other events are worth; repeatable, such as `click=1` and `purchase=10`. "
+    return of_reading("NAME=WEIGHT", f"{about}{more or 'Each event is a column of the log.'} [default: clicks alone]")
+
+
+def event_weights(named: list[str] | None) -> dict[str, dict[str, float]]:
+    """The weights of events that --event-weight names, as an argument; none without the option."""
+    weights = numbers_by_name(named, "--event-weight")
+    return {"event_weights": weights} if weights else {}
+
+
+def numbers_by_name(named: list[str] | None, name_of_option: str) -> dict[str, float]:
+    """The numbers that options such as `purchase=10` give, by name."""
+    numbers: dict[str, float] = {}
+    for text in named or ():
+        name, _, number = text.partition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            raise UsageError(f"{name_of_option} {text!r} is not of the form NAME=NUMBER, as purchase=10 is.") from None
+        if numbers.setdefault(name, value) != value:
+            raise UsageError(f"{name_of_option} gives {name} two numbers, {numbers[name]:g} and {number}; choose one.")
+    return numbers
+
+
 @declared
 class Window:
     """Which days of a folder of days are read."""
@@ -164,10 +190,12 @@ class LogReading(Window):
         "ROLE=NAME", "A raw log: which column is `session_id`, `query_id`, … and, if the log has segments, `segment`."
     )
 
+    event_weight: list[str] | None = event_weight_option("Cells have those that they were counted with.")
+
     def log_arguments(self) -> dict[str, Any]:
         """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
-        columns = log_columns(self.log_column)
-        return {**({"columns": columns} if columns else {}), **self.window()}
+        columns, weights = log_columns(self.log_column), event_weights(self.event_weight)
+        return {**({"columns": columns} if columns else {}), **self.window(), **weights}
 
 
 @declared

@@ -54,10 +54,10 @@ def save_cells(table: ClickTable, path: Path) -> None:
     if table.has_segments:
         names = pa.DictionaryArray.from_arrays(pa.array(cells.segment), pa.array(table.segment_names))
         content = content.append_column(SEGMENT, names)
-    for name, counts in table.events.items():
+    for name, happened in table.events.items():
         if table.contexts is not None:  # those of a cell stand with its first context
-            counts = np.where(np.diff(table.contexts.cell, prepend=-1) > 0, counts[table.contexts.cell], 0)
-        content = content.append_column(event_column(name), pa.array(counts))
+            happened = np.where(np.diff(table.contexts.cell, prepend=-1) > 0, happened[table.contexts.cell], 0)
+        content = content.append_column(event_column(name), pa.array(happened))
     described: dict[str, Any] = {"sources": [asdict(source) for source in table.sources]}
     if table.event_weights:
         described["event_weights"] = table.event_weights

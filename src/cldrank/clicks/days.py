@@ -142,10 +142,10 @@ class DayFolder:
         counted = aggregate(paths, dataset, **options, counted=known, days=True)
         if counted.days:
             kept = [(str(self.file(day)), facts) for day, facts in described.items()]
-            new, cells = counted.clicks, [(name, facts) for name, facts in kept if facts.has_segments is not None]
+            new, old = counted.clicks, [(name, facts) for name, facts in kept if facts.has_segments is not None]
             log_has_segments = new.has_segments if new.n_cells else None
-            check_segments([*((name, facts.has_segments) for name, facts in cells), ("the log", log_has_segments)])
-            events = [(name, facts.events, facts.event_weights) for name, facts in cells]
+            check_segments([*((name, facts.has_segments) for name, facts in old), ("the log", log_has_segments)])
+            events = [(name, facts.events, facts.event_weights) for name, facts in old]
             check_events([*events, ("the log", list(new.events), new.event_weights)])
         make_folder(self.path)
         with holding(self.path.resolve().parent):

@@ -14,14 +14,13 @@ from cldrank.clicks.table import ClickTable
 class ClickWorth:
     """What a click on each candidate is worth, relative to a mean click of the log.
 
-        expected = (V + κ) / (c + κ),   κ = σ² / τ²
+        expected = (V + κ) / (c + κ),   error² = τ² κ / (c + κ),   κ = σ² / τ²
 
     of c clicks with the value V, in units of a mean click. σ² is the variance of single clicks on the same candidate,
     τ² that of candidates: the credibility of Bühlmann and Straub (1970), which draws few clicks towards the mean.
 
-    own        (rows,) V / c; 1 without clicks
-    expected   (rows,)
-    error      (rows,) its standard error, √(τ² κ / (c + κ))
+    expected   (rows,) 1 without clicks
+    error      (rows,) its standard error
     most       the largest that a click can be worth
 
     >>> import cldrank as cr
@@ -32,7 +31,6 @@ class ClickWorth:
     array([0.62, 2.47, 2.03])
     """
 
-    own: Floats
     expected: Floats
     error: Floats
     most: float
@@ -41,22 +39,21 @@ class ClickWorth:
     def of(cls, clicks: ClickTable) -> ClickWorth:
         """Of the clicks of a log; 1 everywhere, without error, where events have no weights."""
         n_rows, unit = clicks.candidates.n_rows, clicks.click_value or 1.0
-        number = clicks.row_clicks.astype(np.float64)
-        value = np.bincount(clicks.row, clicks.value / unit, n_rows)
+        number, value = (
+            np.bincount(clicks.row, each, n_rows).astype(np.float64) for each in (clicks.clicks, clicks.value / unit)
+        )
+        within, between = _variances(number, value, float(clicks.value_squares.sum()) / unit**2)
+        if between == 0:
+            return cls(np.ones(n_rows), np.zeros(n_rows), clicks.most_value / unit)
+        known = number * between / (number * between + within) if within else (number > 0).astype(np.float64)
         own = np.divide(value, number, out=np.ones(n_rows), where=number > 0)
-        if not clicks.event_weights:
-            return cls(own, own, np.zeros(n_rows), 1.0)
-        within, between = _variances(number, own, float(clicks.value_squares.sum()) / unit**2)
-        kept = within * np.ones(n_rows) if between == 0 else number + within / between
-        expected = np.ones(n_rows) if between == 0 else (value + within / between) / np.maximum(kept, 1e-300)
-        error = np.sqrt(np.divide(within, kept, out=np.zeros(n_rows), where=kept > 0)) if between else np.zeros(n_rows)
-        return cls(own, expected, error, clicks.most_value / unit)
+        return cls(known * own + (1 - known), np.sqrt(between * (1 - known)), clicks.most_value / unit)
 
 
-def _variances(number: Floats, own: Floats, squares: float) -> tuple[float, float]:
+def _variances(number: Floats, value: Floats, squares: float) -> tuple[float, float]:
     """Of single clicks on the same candidate, and of what candidates' clicks are worth."""
-    clicked = number > 0
-    n, mean = number[clicked], own[clicked]
+    n = number[number > 0]
+    mean = value[number > 0] / n
     repeated, spread = float((n - 1).sum()), n.sum() - (n**2).sum() / max(n.sum(), 1.0)
     within = max((squares - float(n @ mean**2)) / repeated, 0.0) if repeated else 0.0
     between = (float(n @ (mean - 1) ** 2) - (len(n) - 1) * within) / spread if spread > 0 else 0.0

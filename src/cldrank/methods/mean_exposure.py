@@ -68,7 +68,7 @@ def exposure(evidence: Evidence, curve: AffineClicks | SegmentPropensities) -> E
         kept,
         data.row_queries[kept],
         pages[kept],
-        np.bincount(clicks.row, clicks.credit, len(pages))[kept],
+        np.bincount(clicks.row, clicks.credit, len(pages))[kept].astype(np.float64, copy=False),
         slope[kept],
         base[kept],
         int((pages > 0).sum()) + n_elsewhere - len(kept),

@@ -52,7 +52,7 @@ def estimated_relevance(
     alike (`rating_levels`).
 
     Where events have weights, relevance is value per examination in units of a mean click: for ips, c is the value of
-    clicks; otherwise relevance is that of clicks, times what a click on the candidate was worth.
+    clicks; otherwise relevance is that of clicks, times what a click on the candidate seems worth (`ClickWorth`).
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 40, range(40))
@@ -70,7 +70,7 @@ def estimated_relevance(
         return clicks.credit / (clicks.impressions.astype(np.float64) * rho)
     pooled = PooledCells.by(clicks, rho)
     clipped: Floats = np.minimum(pooled.clicks / pooled.exposure, MOST)
-    worth = ClickWorth.of(clicks).own[clicks.row]
+    worth = ClickWorth.of(clicks).expected[clicks.row]
     if estimate == "clipped":
         return clipped[pooled.of] * worth
     expected, level = np.empty(len(clipped)), None

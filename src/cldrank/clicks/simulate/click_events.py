@@ -48,7 +48,7 @@ class EventModel:
         value = sum(weights.get(name, 0.0) * chance for name, chance in self.chances.items())
         return np.asarray(weights.get(CLICK, 0.0) + value, dtype=np.float64)
 
-    def draw(self, rows: IntArray, clicks: IntArray, random: np.random.Generator) -> dict[str, IntArray]:
+    def draw(self, rows: IntArray, clicks: NDArray[Any], random: np.random.Generator) -> dict[str, IntArray]:
         """How many of the clicks on some rows each event follows."""
         drawn, number, before = {}, np.asarray(clicks, dtype=np.int64), np.ones(1)
         for name, chance in self.chances.items():
