@@ -176,15 +176,16 @@ class ClickTable:
             "clicks": whole_numbers(clicks, "clicks", 0),
         }
         entries |= {} if segment is None else {"segment": np.asarray(segment)}
+        happened = {name: whole_numbers(counts, name, 0) for name, counts in (events or {}).items()}
         shown = positions > 0
-        for what, values in entries.items():
+        for what, values in {**entries, **happened}.items():
             if len(values) != len(positions):
                 raise DataError(f"{what} has {len(values):,} entries, position {len(positions):,}.")
-            if what in ("impressions", "clicks") and values[~shown].any():
+            if what in ("impressions", "clicks", *happened) and values[~shown].any():
                 place = int(np.flatnonzero(~shown & (values > 0))[0])
                 raise DataError(f"entry {place} has {what} but position 0, which means not shown.")
         cells = {what: values[shown] for what, values in entries.items()}
-        cells["events"] = {what: whole_numbers(each, what, 0)[shown] for what, each in (events or {}).items()}
+        cells["events"] = {name: counts[shown] for name, counts in happened.items()}
         if segment is not None:
             cells["segment"], cells["segment_names"] = _named_segments(cells["segment"])
         return cls(Candidates.of(dataset), position=positions[shown], **cells)

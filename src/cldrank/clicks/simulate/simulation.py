@@ -251,7 +251,7 @@ class Counts:
         self.slot[self.rows] = np.arange(len(self.rows))
         self.impressions = np.zeros(len(self.rows) * self.depth * self.depth, dtype=np.int64)
         self.clicks = np.zeros_like(self.impressions)
-        self.events = {name: np.zeros_like(self.impressions) for name in simulation.events}
+        self.events = {name: np.zeros_like(self.impressions) for name in simulation.after_click.chances}
 
     def add(self, rows: IntArray, clicked: NDArray[np.bool_], events: Mapping[str, IntArray] | None = None) -> None:
         """Count the results on some pages, and the events that followed clicks."""
