@@ -148,7 +148,7 @@ def judge_documents(
         ends[0, block], ends[1:, block] = own @ model.grid, model.interval(wide, confidence)
     intervals[:, counts.rows] = ends[:, counts.group]
     if clicks.event_weights:
-        relevance, low, high = _valued(intervals, ClickWorth.of(clicks), confidence)
+        relevance, low, high = _valued(intervals, ClickWorth.of(clicks, model.curve), confidence)
     slope, _ = slopes_and_bases(model.curve, clicks)
     return Judgements(
         clicks.candidates.query_ids[clicks.candidates.row_queries],
@@ -168,14 +168,11 @@ def judge_documents(
 
 def _valued(intervals: Floats, worth: ClickWorth, confidence: float) -> Floats:
     """Relevance and its ends, times what a click is worth; both intervals are independent."""
-    from scipy.special import ndtri
-
     relevance, low, high = intervals
-    reach = float(ndtri((1 + confidence) / 2)) * worth.error
-    ends = np.clip([worth.expected - reach, worth.expected + reach], 0.0, worth.most)
+    ends = np.fmin(low, relevance), np.fmax(high, relevance)
     halves = [
         np.hypot(worth.expected * (end - relevance), relevance * (of_click - worth.expected))
-        for end, of_click in zip((low, high), ends, strict=True)
+        for end, of_click in zip(ends, worth.interval(confidence), strict=True)
     ]
     value = relevance * worth.expected
     return np.stack([value, np.maximum(value - halves[0], 0.0), value + halves[1]])
