@@ -35,7 +35,9 @@ def drawn_log(pages: int = 200, days: int = 0) -> pa.Table:
             cart = clicked and random.random() < 0.4
             bought = cart and random.random() < 0.5
             at = datetime(2026, 11, 13, tzinfo=UTC) + timedelta(days=session % max(days, 1))
-            rows.append((session, session % 2, f"d{position}", position, clicked, 2 * cart, "yes" if bought else None, at))
+            rows.append(
+                (session, session % 2, f"d{position}", position, clicked, 2 * cart, "yes" if bought else None, at)
+            )
     names = ("session_id", "query_id", "doc_id", "position", "clicked", "cart", "purchase", "timestamp")
     return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 

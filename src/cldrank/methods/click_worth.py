@@ -87,7 +87,9 @@ class ClickWorth:
         if width <= 0 or not self.error.any():
             return self.expected, self.expected
         share = np.clip((self.expected - self.least) / width, 1e-6, 1 - 1e-6)
-        strength = np.maximum((self.mean - self.least) * (self.most - self.mean) / np.maximum(self.error, 1e-6) ** 2 - 1, 1.0)
+        strength = np.maximum(
+            (self.mean - self.least) * (self.most - self.mean) / np.maximum(self.error, 1e-6) ** 2 - 1, 1.0
+        )
         low, high = (betaincinv(share * strength, (1 - share) * strength, end) for end in (tail, 1 - tail))
         return self.least + width * low, self.least + width * high
 

@@ -443,9 +443,7 @@ class _Reading:
         worth = f"1 / log2(1 + {rank})"
         if self.rules.weights:
             worth = f"coalesce(list_extract([{', '.join(map(repr, self.rules.weights))}], CAST({rank} AS INTEGER)), 0)"
-        of_events = [
-            f"{weight!r} * {'1' if column == 'clicked' else column}" for column, weight in self.events.items()
-        ]
+        of_events = [f"{weight!r} * {'1' if column == 'clicked' else column}" for column, weight in self.events.items()]
         worth = f"({' + '.join(of_events)}) * {worth}" if of_events else worth
         return f"CASE WHEN clicks > 0 AND {rank} <= {self.overview.depth} THEN {worth} ELSE 0 END"
 
