@@ -87,8 +87,10 @@ class RawLogReading(RecordReading):
 
     def log_arguments(self) -> dict[str, Any]:
         """The arguments for functions that read logs."""
-        columns, weights = options.log_columns(self.log_column), options.event_weights(self.event_weight)
-        return {**self.given("one_query", "exclude_bots"), **({"columns": columns} if columns else {}), **weights}
+        columns = options.log_columns(self.log_column)
+        weights = options.numbers_by_name(self.event_weight, "--event-weight")
+        given = {"columns": columns, "event_weights": weights}
+        return {**self.given("one_query", "exclude_bots"), **{name: own for name, own in given.items() if own}}
 
 
 @declared

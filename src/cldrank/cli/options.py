@@ -150,12 +150,6 @@ def event_weight_option(more: str = "") -> Any:
     return of_reading("NAME=WEIGHT", f"{about}{more or 'Each event is a column of the log.'} [default: clicks alone]")
 
 
-def event_weights(named: list[str] | None) -> dict[str, dict[str, float]]:
-    """The weights of events that --event-weight names, as an argument; none without the option."""
-    weights = numbers_by_name(named, "--event-weight")
-    return {"event_weights": weights} if weights else {}
-
-
 def numbers_by_name(named: list[str] | None, name_of_option: str) -> dict[str, float]:
     """The numbers that options such as `purchase=10` give, by name."""
     numbers: dict[str, float] = {}
@@ -194,8 +188,9 @@ class LogReading(Window):
 
     def log_arguments(self) -> dict[str, Any]:
         """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
-        columns, weights = log_columns(self.log_column), event_weights(self.event_weight)
-        return {**({"columns": columns} if columns else {}), **self.window(), **weights}
+        columns, weights = log_columns(self.log_column), numbers_by_name(self.event_weight, "--event-weight")
+        given = {"columns": columns, "event_weights": weights}
+        return {**{name: values for name, values in given.items() if values}, **self.window()}
 
 
 @declared

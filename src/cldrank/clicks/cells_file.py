@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from cldrank.clicks.contexts import LAST_CLICK
 from cldrank.clicks.events import checked_weights, event_column, events_among
 from cldrank.clicks.log.layout import SEGMENT
 from cldrank.clicks.log.log_files import LogFile, in_both
-from cldrank.clicks.table import ClickTable, check_events, check_segments
+from cldrank.clicks.table import ClickTable, check_segments
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, FormatError, warn
 from cldrank.files import replacing
@@ -66,15 +66,6 @@ def save_cells(table: ClickTable, path: Path) -> None:
         pq.write_table(content, temporary, compression="zstd", write_page_checksum=True)
 
 
-class CellFacts(NamedTuple):
-    """What a file of cells says of itself: whether it has segments, None without cells; its log files; its events."""
-
-    has_segments: bool | None
-    sources: tuple[LogFile, ...]
-    events: list[str]
-    event_weights: Mapping[str, float]
-
-
 def load_cells(
     paths: Any,
     dataset: RankingDataset | None = None,
@@ -91,18 +82,16 @@ def load_cells(
     names = list(map(str, files))
     contents = [_content(file) for file in files]
     described = [_described(content.schema, len(content), name) for content, name in zip(contents, names, strict=True)]
-    check_segments((name, facts.has_segments) for name, facts in zip(names, described, strict=True))
-    sources = tuple(source for facts in described for source in facts.sources)
-    if event_weights is not None:
-        described = [facts._replace(event_weights=event_weights) for facts in described]
-    counted_events = zip(names, described, strict=True)
-    check_events((name, own.events, own.event_weights) for name, own in counted_events if own.has_segments is not None)
+    check_segments((name, has_segments) for name, (has_segments, _, _) in zip(names, described, strict=True))
+    sources = tuple(source for _, own, _ in described for source in own)
+    weights = described[0][2] if event_weights is None else event_weights
     if len(contents) > 1:
         shared, counted = False, list[LogFile]()
-        for facts in described:
-            shared |= bool(in_both(counted, facts.sources))
-            counted += facts.sources
-        if shared or not _are_alike(contents):  # then file by file, with all checks
+        for _, own, _ in described:
+            shared |= bool(in_both(counted, own))
+            counted += own
+        differ = event_weights is None and any(own != weights for _, _, own in described)
+        if shared or differ or not _are_alike(contents):  # then file by file, with all checks
             options: Any = {"known_only": known_only, "event_weights": event_weights}
             return ClickTable.merged([load_cells(file, dataset, **options) for file in files])
         contents = [added_cells(contents)]
@@ -125,18 +114,18 @@ def load_cells(
         share = impressions[unknown].sum() / max(impressions.sum(), 1)
         warn(CldrankWarning(f"{text}; they are left out, with {share:.1%} of the impressions."))
     try:
-        weights = next((facts.event_weights for facts in described if facts.has_segments is not None), {})
         return ClickTable.from_cells(cells, candidates, row, sources=sources, event_weights=weights)
     except (DataError, pa.ArrowException) as error:
         raise FormatError(str(error), path=some(names, 1)) from None
 
 
-def describe_cells(path: Path) -> CellFacts:
-    """What a file of cells says of itself, without reading them."""
+def describe_cells(path: Path) -> tuple[bool | None, tuple[LogFile, ...]]:
+    """Whether the cells of a file have segments, None if there are none, and its log files; cells are not read."""
     with reading(path, "a readable Parquet file"):
         metadata = pq.read_metadata(path)
         schema = metadata.schema.to_arrow_schema()
-    return _described(schema, metadata.num_rows, str(path))
+    has_segments, sources, _ = _described(schema, metadata.num_rows, str(path))
+    return has_segments, sources
 
 
 # -- several files together --------------------------------------------------------------------------------------------
@@ -201,8 +190,10 @@ def _ids(content: pa.Table, name: str, path: str) -> NDArray[Any]:
     return ids
 
 
-def _described(schema: pa.Schema, n_cells: int, path: str) -> CellFacts:
-    """What cells say of themselves; cells that others made record neither sources nor weights."""
+def _described(
+    schema: pa.Schema, n_cells: int, path: str
+) -> tuple[bool | None, tuple[LogFile, ...], Mapping[str, float]]:
+    """Whether cells have segments; their sources and weights of events, which cells that others made do not record."""
     described: Mapping[str, Any] = {}
     with reading(path, "a file of cells with metadata that can be read"):
         if _METADATA in (schema.metadata or {}):
@@ -210,6 +201,5 @@ def _described(schema: pa.Schema, n_cells: int, path: str) -> CellFacts:
         sources = tuple(LogFile(**entry) for entry in described.get("sources", ()))
         if not all(source.is_valid for source in sources):
             raise ValueError("the metadata of the cells is damaged; aggregate the log again")
-        events = events_among(schema.names)
-        weights = checked_weights(described.get("event_weights", {}), events)
-    return CellFacts(SEGMENT in schema.names if n_cells else None, sources, events, weights)
+        weights = checked_weights(described.get("event_weights", {}), events_among(schema.names))
+    return SEGMENT in schema.names if n_cells else None, sources, weights

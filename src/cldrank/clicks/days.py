@@ -18,9 +18,9 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from cldrank.clicks.cells_file import CellFacts, describe_cells, is_cells, load_cells
+from cldrank.clicks.cells_file import describe_cells, is_cells, load_cells
 from cldrank.clicks.log.log_files import LogFile
-from cldrank.clicks.table import ClickTable, check_events, check_segments
+from cldrank.clicks.table import ClickTable, check_segments
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.files import holding, make_folder, recover_folder, replacing_folder
 from cldrank.tables import is_frame
@@ -138,15 +138,11 @@ class DayFolder:
             )
         self._check()
         described = self._described()
-        known = [source for facts in described.values() for source in facts.sources]
+        known = [source for _, sources in described.values() for source in sources]
         counted = aggregate(paths, dataset, **options, counted=known, days=True)
         if counted.days:
-            kept = [(str(self.file(day)), facts) for day, facts in described.items()]
-            new, old = counted.clicks, [(name, facts) for name, facts in kept if facts.has_segments is not None]
-            log_has_segments = new.has_segments if new.n_cells else None
-            check_segments([*((name, facts.has_segments) for name, facts in old), ("the log", log_has_segments)])
-            events = [(name, facts.events, facts.event_weights) for name, facts in old]
-            check_events([*events, ("the log", list(new.events), new.event_weights)])
+            kept = [(str(self.file(day)), has_segments) for day, (has_segments, _) in described.items()]
+            check_segments([*kept, ("the log", counted.clicks.has_segments if counted.clicks.n_cells else None)])
         make_folder(self.path)
         with holding(self.path.resolve().parent):
             if self._described() != described:
@@ -159,10 +155,10 @@ class DayFolder:
 
     def sources(self) -> dict[date, tuple[LogFile, ...]]:
         """The log files that went into each day."""
-        return {day: facts.sources for day, facts in self._described().items()}
+        return {day: sources for day, (_, sources) in self._described().items()}
 
-    def _described(self) -> dict[date, CellFacts]:
-        """What the file of each day says of itself."""
+    def _described(self) -> dict[date, tuple[bool | None, tuple[LogFile, ...]]]:
+        """Whether each day has segments, and its log files."""
         return {day: describe_cells(file) for day, file in self.files().items()}
 
     def _save(self, cells: Mapping[date, ClickTable]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_number
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import UsageError
 from cldrank.wording import listed
 
 CLICK = "click"
@@ -57,17 +57,6 @@ def checked_weights(weights: Any, known: Collection[str] | None = None) -> dict[
     if checked and not any(checked.values()):
         raise UsageError("`event_weights` are all 0; give at least one event a weight.")
     return checked
-
-
-def checked_counts(events: Mapping[str, IntArray], clicks: IntArray) -> None:
-    """Refuse counts of events that clicks cannot have led to: each at most once after a click."""
-    for name, counts in events.items():
-        if (counts > clicks).any():
-            cell = int(np.flatnonzero(counts > clicks)[0])
-            raise DataError(
-                f"event {name!r} happened {counts[cell]} times after {clicks[cell]} clicks; it counts at most once "
-                "after a click."
-            )
 
 
 def value_of(counts: Mapping[str, IntArray], weights: Mapping[str, float]) -> Floats:

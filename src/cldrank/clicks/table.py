@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
@@ -20,7 +20,6 @@ from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.contexts import LAST_CLICK, Contexts, added_up, one_segment
 from cldrank.clicks.events import (
     CLICK,
-    checked_counts,
     checked_weights,
     event_column,
     events_among,
@@ -90,8 +89,8 @@ class ClickTable:
     def __post_init__(self) -> None:
         row, position = whole_numbers(self.row, "row", 0), whole_numbers(self.position, "position", 1, DEEPEST)
         impressions, clicks = whole_numbers(self.impressions, "impressions", 0), whole_numbers(self.clicks, "clicks", 0)
-        if not len(row) == len(position) == len(impressions) == len(clicks):
-            raise DataError("row, position, impressions and clicks must have one entry per cell each.")
+        if {len(row)} != {*map(len, (position, impressions, clicks, *self.events.values()))}:
+            raise DataError("row, position, impressions, clicks and events must have one entry per cell each.")
         if len(row) and row.max() >= self.candidates.n_rows:
             raise DataError(f"a cell names row {row.max()}, but there are {self.candidates.n_rows:,} candidates.")
         if (clicks > impressions).any():
@@ -105,14 +104,10 @@ class ClickTable:
                 raise DataError(f"the {what} add up to more than 2^62; no log is that large, so some are wrong.")
         segment, names = _segment_codes(self.segment, tuple(self.segment_names), len(row))
         events = {name: whole_numbers(counts, name, 0) for name, counts in self.events.items()}
-        if any(len(counts) != len(row) for counts in events.values()):
-            raise DataError("events must have one entry per cell each.")
         object.__setattr__(self, "event_weights", checked_weights(self.event_weights, events))
         merged = added_up([row, segment, position], impressions, clicks, *events.values())
         events, merged = dict(zip(events, merged[len(_CELLS) :], strict=True)), merged[: len(_CELLS)]
-        checked_counts(events, merged[-1])
-        for counts in events.values():
-            counts.flags.writeable = False
+        _check_events(events, merged[-1])
         object.__setattr__(self, "events", events)
         if len(names) == 1:
             merged[1] = one_segment(len(merged[0]))
@@ -153,7 +148,7 @@ class ClickTable:
         clicks: ArrayLike,
         row: ArrayLike | None = None,
         segment: ArrayLike | None = None,
-        events: Mapping[str, ArrayLike] | None = None,
+        events: Any = None,
     ) -> ClickTable:
         """A table from arrays with an entry per dataset row; position 0 means that the row was not shown.
 
@@ -518,7 +513,6 @@ class ClickTable:
             raise UsageError("there are no tables to merge.")
         counted = [(f"table {number}", table) for number, table in enumerate(tables, 1)]
         check_segments((name, table.has_segments if table.n_cells else None) for name, table in counted)
-        events = check_events((name, table.events, table.event_weights) for name, table in counted if table.n_cells)
         first, *others = tables
         candidates = first.candidates
         if not all(candidates.equals(other.candidates) for other in others):
@@ -540,9 +534,7 @@ class ClickTable:
             name: np.concatenate([getattr(table, name) for table in tables]) for name in _CELLS[2:]
         }
         cells |= {"row": np.concatenate(rows), "segment": np.concatenate(codes), "segment_names": names}
-        with_cells = [table for table in tables if table.n_cells] or [first]
-        cells["events"] = {name: np.concatenate([table.events[name] for table in with_cells]) for name in events}
-        cells["event_weights"] = with_cells[0].event_weights
+        cells |= _joined_events(tables)
         contexts = _joined_contexts(tables, rows, codes)
         return replace(first, candidates=candidates, sources=sources, contexts=contexts, **cells)
 
@@ -563,23 +555,21 @@ def check_segments(named: Iterable[tuple[str, bool | None]]) -> None:
             )
 
 
-def check_events(named: Iterable[tuple[str, Collection[str], Mapping[str, float]]]) -> list[str]:
-    """The events that tables count, by their names; refused where these, or their weights, differ."""
-    known = list(named)
-    for name, events, weights in known:
-        first, expected, same = known[0]
-        if {*events} != {*expected}:
-            told, others = (listed(each) or "none beside clicks" for each in (expected, events))
+def _joined_events(tables: Sequence[ClickTable]) -> dict[str, Any]:
+    """The events of all cells, and their weights; refused where tables count others, or weigh them in another way."""
+    first, *others = [table for table in tables if table.n_cells] or tables[:1]
+    for other in others:
+        if {*other.events} != {*first.events} or other.event_weights != first.event_weights:
+            kinds = [
+                f"{listed(['click', *each.events])}, with weights {dict(each.event_weights)}" for each in (first, other)
+            ]
             raise DataError(
-                f"{first} and {name} count other events: {told}, and {others}. Only what was counted alike can be added "
-                "up, so count one of the logs again."
+                f"the cells count other events, or give them other weights ({kinds[0]}; {kinds[1]}). Set "
+                "`event_weights` for all, or count one of the logs again."
             )
-        if weights != same:
-            raise DataError(
-                f"{first} and {name} give events other weights, {same or 'none'} and {weights or 'none'}; say with "
-                "`event_weights` which hold."
-            )
-    return list(known[0][1]) if known else []
+    parts = {name: [each.events[name] for each in (first, *others)] for name in first.events}
+    events = {name: np.concatenate(counts) for name, counts in parts.items()}
+    return {"events": events, "event_weights": first.event_weights}
 
 
 def _joined_sources(sources: Sequence[tuple[LogFile, ...]], keys: Sequence[IntArray]) -> Any:
@@ -632,6 +622,16 @@ def _check_same_display(tables: Sequence[ClickTable]) -> None:
 
 
 # -- arrays of cells ---------------------------------------------------------------------------------------------------
+
+
+def _check_events(events: Mapping[str, IntArray], clicks: IntArray) -> None:
+    """Refuse more events than clicks; from here on, nothing changes them."""
+    for name, counts in events.items():
+        if (counts > clicks).any():
+            at = int(np.argmax(counts - clicks))
+            told = f"{counts[at]} times after {clicks[at]} clicks"
+            raise DataError(f"event {name!r} happened {told}; it counts at most once after a click.")
+        counts.flags.writeable = False
 
 
 def _sums(group: IntArray, values: IntArray, groups: int) -> IntArray:

@@ -168,14 +168,15 @@ def judge_documents(
 
 def _valued(intervals: Floats, worth: ClickWorth, confidence: float) -> Floats:
     """Relevance and its ends, times what a click is worth; both intervals are independent."""
+    from scipy.special import ndtri
+
     relevance, low, high = intervals
-    ends = np.fmin(low, relevance), np.fmax(high, relevance)
-    halves = [
-        np.hypot(worth.expected * (end - relevance), relevance * (of_click - worth.expected))
-        for end, of_click in zip(ends, worth.interval(confidence), strict=True)
-    ]
+    reach = float(ndtri((1 + confidence) / 2)) * worth.error
+    least, most = (np.clip(worth.expected + off, worth.least, worth.most) for off in (-reach, reach))
+    below = np.hypot(worth.expected * np.fmax(relevance - low, 0), relevance * (worth.expected - least))
+    above = np.hypot(worth.expected * np.fmax(high - relevance, 0), relevance * (most - worth.expected))
     value = relevance * worth.expected
-    return np.stack([value, np.maximum(value - halves[0], 0.0), value + halves[1]])
+    return np.stack([value, np.maximum(value - below, 0.0), value + above])
 
 
 def checked_grades(grades: Sequence[float]) -> tuple[float, ...]:

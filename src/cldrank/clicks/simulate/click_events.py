@@ -26,8 +26,6 @@ class EventModel:
     >>> model = EventModel.of({"purchase": 0.1, "cart": 0.5}, np.array([0, 4]))
     >>> model.chances["cart"].round(2), list(model.chances)
     (array([0.1, 0.5]), ['cart', 'purchase'])
-    >>> model.expected_value({"click": 1, "purchase": 10}).round(2)
-    array([1.2, 2. ])
     """
 
     chances: Mapping[str, Floats]
@@ -42,11 +40,6 @@ class EventModel:
         share = (known + 1) / (known.max(initial=0) + 1)
         chances = {name: check_number("events", chance, least=0, most=1) for name, chance in events.items()}
         return cls({name: chances[name] * share for name in sorted(chances, key=lambda name: -chances[name])})
-
-    def expected_value(self, weights: Mapping[str, float]) -> Floats:
-        """(rows,) what a click on each candidate is worth on average."""
-        value = sum(weights.get(name, 0.0) * chance for name, chance in self.chances.items())
-        return np.asarray(weights.get(CLICK, 0.0) + value, dtype=np.float64)
 
     def draw(self, rows: IntArray, clicks: NDArray[Any], random: np.random.Generator) -> dict[str, IntArray]:
         """How many of the clicks on some rows each event follows."""

@@ -79,7 +79,7 @@ def test_a_verdict_on_value_sees_what_clicks_do_not(world: World) -> None:
 def test_the_truth_lies_in_the_interval(world: World) -> None:
     """The expected value of a page, by the chances of the simulation."""
     relevant, events = world.simulation.relevant, world.simulation.after_click
-    truth = np.where(relevant, 1.0, NOISE) * events.expected_value(WEIGHTS)
+    truth = np.where(relevant, 1.0, NOISE) * (1 + 10 * events.chances["purchase"])
     held = []
     for seed in range(8):
         found = compared(world, world.draw(5000, seed).weighted(WEIGHTS))["DCG@3"]
@@ -109,7 +109,9 @@ def test_judgements_are_of_value(world: World) -> None:
     clicks = world.draw(1e5)
     alone, weighted = (cr.judge_documents(each, RHO) for each in (clicks, clicks.weighted(WEIGHTS)))
     shown = clicks.shown
-    truth = np.where(world.simulation.relevant, 1.0, NOISE) * world.simulation.after_click.expected_value(WEIGHTS)
+    truth = np.where(world.simulation.relevant, 1.0, NOISE) * (
+        1 + 10 * world.simulation.after_click.chances["purchase"]
+    )
     truth /= clicks.weighted(WEIGHTS).click_value
     errors = [np.abs(judged.relevance - truth)[shown].mean() for judged in (weighted, alone)]
     assert errors[0] < errors[1] / 2
