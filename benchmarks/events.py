@@ -61,7 +61,7 @@ def simulation(data: cr.RankingDataset, scores: Floats) -> Simulation:
         PositionBased(1.0, NOISE),
         NeighbourSwaps(0.3),
         DEPTH,
-        relevant_from=min(RELEVANT, float(np.max(data.labels))),
+        relevant_from=min(RELEVANT, float(np.max(np.asarray(data.labels)))),
         events=EVENTS,
     )
 
@@ -77,14 +77,15 @@ def value_per_page(data: cr.RankingDataset, scores: Floats, gains: Floats) -> Fl
     """(queries,) Σ value / log2(rank + 1) over the first 3: DCG of value."""
     ranks = segments.descending_ranks(scores, data.offsets)
     discounts = np.where(ranks <= K, 1 / np.log2(ranks + 1), 0.0)
-    return np.bincount(data.row_queries, discounts * gains, data.n_queries)
+    return np.bincount(data.row_queries, discounts * gains, data.n_queries).astype(np.float64)
 
 
 def train(asked: argparse.Namespace) -> list[dict[str, Any]]:
     """Trees by IPS and by CLD-pair, of both kinds of evidence; on 1,000 test queries."""
     whole = synthetic.make("yahoo-like", 3000, seed=3)
     data, test = whole[:2000], whole[2000:]
-    gains, results = value(test), defaultdict(list)
+    gains = value(test)
+    results: dict[Any, list[Any]] = defaultdict(list)
     for seed in range(asked.logs):
         production = cr.SVMRank(fraction=0.01, run=cr.Run(seed=seed)).fit(data)
         pages = simulation(data, production.predict(data))
@@ -122,18 +123,19 @@ def verdict(asked: argparse.Namespace) -> list[dict[str, Any]]:
         whole = synthetic.make("yahoo-like", 5000, seed=4)
         data, pool = whole[:2000], whole[2000:]
     production = cr.SVMRank(fraction=0.05).fit(data).predict(pool)
-    strong = cr.Oracle(model=cr.Trees(rounds=40)).fit(data)
-    new, weights = strong.predict(pool), strong.ranker_.importance()
+    strong: Any = cr.Oracle(model=cr.Trees(rounds=40)).fit(data).ranker_
+    new, weights = strong.predict(pool), strong.importance()
     relevance = np.where(simulation(pool, production).relevant, 1.0, NOISE)
     used = sorted(weights, key=lambda name: -weights[name])[:FEATURES]
-    known, results = pool.with_features([pool.feature_names.index(name) for name in used]), defaultdict(list)
+    known = pool.with_features([pool.feature_names.index(name) for name in used])
+    results: dict[Any, list[Any]] = defaultdict(list)
     for seed in range(asked.logs):
         chosen = np.sort(np.random.default_rng(seed).choice(pool.n_queries, 600, replace=False))
         rows, own = segments.rows_of_segments(pool.offsets, chosen), known[chosen]
         clicks = simulation(own, production[rows]).draw(3e4, seed=seed)
         for evidence, table in (("clicks", clicks), ("events", clicks.weighted(WEIGHTS))):
-            options: dict[str, Any] = {"clicks": table, "propensities": CURVE.trusted(), "measures": "DCG@3"}
-            found = cr.compare(new[rows], production[rows], own, **options)
+            options: dict[str, Any] = {"clicks": table, "propensities": CURVE, "measures": "DCG@3"}
+            found = cr.compare(new[rows], production[rows], own, trust_propensity=True, **options)
             results[evidence].append((found["DCG@3"].difference.interval, found.verdict.words))
     rows_of_results = []
     for evidence, gains in (("clicks", relevance), ("events", value(pool))):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,23 +40,18 @@ def world() -> World:
     return World()
 
 
-def compared(world: World, clicks: ClickTable, new: Any = None) -> Any:
+def compared(world: World, clicks: ClickTable) -> Any:
     options: dict[str, Any] = {"clicks": clicks, "propensities": RHO.trusted(), "measures": "DCG@3, Clicks@3"}
-    return cr.compare(world.valuable if new is None else new, world.clicked, world.data, **options)
-
-
-def test_clicks_of_weight_1_give_the_same_verdict(world: World) -> None:
-    clicks = world.draw()
-    alone, weighted = compared(world, clicks), compared(world, clicks.weighted({"click": 1}))
-    assert weighted.measures == alone.measures
-    assert weighted.verdict == alone.verdict
-    assert weighted.settling == alone.settling
-    assert alone.support.events == ""
+    return cr.compare(world.valuable, world.clicked, world.data, **options)
 
 
 def test_weights_scale_everything(world: World) -> None:
     clicks = world.draw()
-    alone, weighted = compared(world, clicks), compared(world, clicks.weighted({"click": 4}))
+    alone, same, weighted = (
+        compared(world, each) for each in (clicks, *map(clicks.weighted, ({"click": 1}, {"click": 4})))
+    )
+    assert (same.measures, same.verdict, same.settling) == (alone.measures, alone.verdict, alone.settling)
+    assert alone.support.events == ""
     for name, pair in alone.measures.items():
         one, other = pair.as_dict(), weighted.measures[name].as_dict()
         for key in ("new", "old", "difference", "low", "high", "lowest", "highest"):
@@ -73,7 +67,6 @@ def test_a_verdict_on_value_sees_what_clicks_do_not(world: World) -> None:
     assert on_value.verdict.decision == "better"
     assert on_value.support.events == weighted.events_in_words
     assert f"purchase ({clicks.events['purchase'].sum():,}, weight 10)" in str(on_value)
-    assert "%" not in str(on_value).split("Never-shown results")[1].split("Permutation")[0].split("Check of")[-1]
 
 
 def test_the_truth_lies_in_the_interval(world: World) -> None:
@@ -115,11 +108,8 @@ def test_judgements_are_of_value(world: World) -> None:
     truth /= clicks.weighted(WEIGHTS).click_value
     errors = [np.abs(judged.relevance - truth)[shown].mean() for judged in (weighted, alone)]
     assert errors[0] < errors[1] / 2
-    known = weighted.where(weighted.known & (weighted.examinations > 50))
-    inside = (known.low <= truth[weighted.known & (weighted.examinations > 50)]) & (
-        truth[weighted.known & (weighted.examinations > 50)] <= known.high
-    )
-    assert inside.mean() > 0.8
+    often = weighted.known & (weighted.examinations > 50)
+    assert ((weighted.low <= truth) & (truth <= weighted.high))[often].mean() > 0.8
     assert np.isnan(weighted.relevance[~shown]).all()
     same = cr.judge_documents(clicks.weighted({"click": 2}), RHO)
     assert np.allclose(same.relevance[shown], alone.relevance[shown])
@@ -131,4 +121,3 @@ def test_the_audit_counts_each_event(world: World) -> None:
     found = cr.auditing.audit_table(clicks)
     assert found.facts.events == {"purchase": int(clicks.events["purchase"].sum())}
     assert f"{clicks.events['purchase'].sum():,} purchase" in str(found)
-    assert replace(found.facts, events={}).events == {}

@@ -81,8 +81,6 @@ def test_rankers_follow_value(method: Any) -> None:
     scores = method.fit(data, table.weighted(WEIGHTS), RHO).predict(data)
     assert np.corrcoef(scores, chance)[0, 1] > 0.9
     assert "purchase" in method.ranker_.provenance.clicks.events
-    card = method.ranker_.card() if hasattr(method.ranker_, "card") else None
-    assert card is None or "purchase" in str(card)
 
 
 def test_single_impressions_know_no_weights() -> None:

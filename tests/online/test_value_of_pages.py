@@ -38,7 +38,7 @@ def per_page(table: pa.Table, worth: Callable[[dict[str, Any]], float]) -> float
 
 
 def value(row: dict[str, Any]) -> float:
-    return float(row["clicked"]) + 10.0 * row["purchase"]
+    return float(row["clicked"] + 10.0 * row["purchase"])
 
 
 def test_an_ab_test_on_value() -> None:
