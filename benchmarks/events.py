@@ -1,10 +1,10 @@
 """Clicks, carts and purchases beside clicks alone: rankers by value and relevance, verdicts on value, size and time.
 
-    CLDRANK_DATA=… python benchmarks/events.py verdict [--logs 12] [--data msrd]
-    python benchmarks/events.py train [--logs 4] [--rounds 100]     # rankers from clicks, and from weighted events
+    CLDRANK_DATA=… python benchmarks/events.py verdict [--logs 30]     # how often 90% intervals hold the truth, on MSRD
+    python benchmarks/events.py train [--logs 3] [--relevant 1]     # rankers from clicks, and from weighted events
     python benchmarks/events.py count [--rows 1e6]                  # cells and their counting with three events
 
-MSRD has labels 0 and 1; `yahoo-like` is synthetic, with labels 0 to 4, relevant from 2. Production is a ranker from 1%
+MSRD has labels 0 and 1; `yahoo-like`, for training, is synthetic, with labels 0 to 4. Production is a ranker from 1%
 of the labels (for verdicts, 5%); pages have 5 results, with neighbours swapped on three in ten, examined with 1/k; 10%
 noise. A cart follows 30% of the clicks on the best results, a purchase 10%, and on others in proportion to label + 1.
 Weights: click 1, cart 3, purchase 10. Each command prints one JSON line.
@@ -33,7 +33,7 @@ from cldrank.errors import CldrankWarning
 from cldrank.measures import mean_interval
 
 Floats = NDArray[np.float64]
-DEPTH, NOISE, K, FEATURES, RELEVANT = 5, 0.1, 3, 40, 2
+DEPTH, NOISE, K, FEATURES = 5, 0.1, 3, 40
 EVENTS, WEIGHTS = {"cart": 0.3, "purchase": 0.1}, {"click": 1, "cart": 3, "purchase": 10}
 CURVE = cr.Propensities.power(1.0, DEPTH)
 
@@ -42,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("train", "verdict", "count"))
     parser.add_argument("--logs", type=int, default=4)
-    parser.add_argument("--data", choices=("msrd", "yahoo-like"), default="msrd", help="of verdicts")
+    parser.add_argument("--relevant", type=float, default=1, help="train: the lowest label that is relevant")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--sessions", type=float, nargs="+", default=[3e3, 3e4])
     parser.add_argument("--rows", type=float, default=1e6)
@@ -54,21 +54,21 @@ def main() -> None:
     print(json.dumps({"benchmark": f"events: {asked.what}", **vars(asked), "rows": rows, "cpu_seconds": seconds}))
 
 
-def simulation(data: cr.RankingDataset, scores: Floats) -> Simulation:
+def simulation(data: cr.RankingDataset, scores: Floats, relevant: float = 1) -> Simulation:
     return Simulation(
         data,
         scores,
         PositionBased(1.0, NOISE),
         NeighbourSwaps(0.3),
         DEPTH,
-        relevant_from=min(RELEVANT, float(np.max(np.asarray(data.labels)))),
+        relevant_from=relevant,
         events=EVENTS,
     )
 
 
-def value(data: cr.RankingDataset) -> Floats:
+def value(data: cr.RankingDataset, relevant: float = 1) -> Floats:
     """(rows,) the expected value of each candidate where it is examined."""
-    world = simulation(data, np.zeros(data.n_rows))
+    world = simulation(data, np.zeros(data.n_rows), relevant)
     follows = sum(WEIGHTS[event] * chance for event, chance in world.after_click.chances.items())
     return np.where(world.relevant, 1.0, NOISE) * (WEIGHTS["click"] + follows)
 
@@ -84,11 +84,11 @@ def train(asked: argparse.Namespace) -> list[dict[str, Any]]:
     """Trees by IPS and by CLD-pair, of both kinds of evidence; on 1,000 test queries."""
     whole = synthetic.make("yahoo-like", 3000, seed=3)
     data, test = whole[:2000], whole[2000:]
-    gains = value(test)
+    gains = value(test, asked.relevant)
     results: dict[Any, list[Any]] = defaultdict(list)
     for seed in range(asked.logs):
         production = cr.SVMRank(fraction=0.01, run=cr.Run(seed=seed)).fit(data)
-        pages = simulation(data, production.predict(data))
+        pages = simulation(data, production.predict(data), asked.relevant)
         for sessions in asked.sessions:
             clicks = pages.draw(sessions, seed=seed)
             for method in (
@@ -117,11 +117,7 @@ def verdict(asked: argparse.Namespace) -> list[dict[str, Any]]:
 
     The model of never-shown results knows the 40 features that the ranker uses most.
     """
-    if asked.data == "msrd":
-        data, pool = cr.load("msrd:train")[:3000], cr.load("msrd:test")
-    else:
-        whole = synthetic.make("yahoo-like", 5000, seed=4)
-        data, pool = whole[:2000], whole[2000:]
+    data, pool = cr.load("msrd:train")[:3000], cr.load("msrd:test")
     production = cr.SVMRank(fraction=0.05).fit(data).predict(pool)
     strong: Any = cr.Oracle(model=cr.Trees(rounds=40)).fit(data).ranker_
     new, weights = strong.predict(pool), strong.importance()

@@ -144,10 +144,9 @@ class ComputePlace:
 # -- clicks and propensities ---------------------------------------------------------------------------------------
 
 
-def event_weight_option(more: str = "") -> Any:
+def event_weight_option() -> Any:
     """Declare --event-weight."""
-    about = "What a `click` and other events are worth; repeatable, such as `click=1` and `purchase=10`. "
-    return of_reading("NAME=WEIGHT", f"{about}{more or 'Each event is a column of the log.'} [default: clicks alone]")
+    return of_reading("NAME=WEIGHT", "What a `click` or another event is worth, `purchase=10`, say; repeatable.")
 
 
 def numbers_by_name(named: list[str] | None, name_of_option: str) -> dict[str, float]:
@@ -184,7 +183,7 @@ class LogReading(Window):
         "ROLE=NAME", "A raw log: which column is `session_id`, `query_id`, … and, if the log has segments, `segment`."
     )
 
-    event_weight: list[str] | None = event_weight_option("Cells have those that they were counted with.")
+    event_weight: list[str] | None = event_weight_option()
 
     def log_arguments(self) -> dict[str, Any]:
         """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""

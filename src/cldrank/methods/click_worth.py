@@ -21,10 +21,11 @@ class ClickWorth:
 
         expected = (V + κ mean) / (c + κ),   error² = τ² κ / (c + κ),   κ = σ² / τ²
 
-    of c clicks with the value V, in units of a mean click. Mean, σ², the variance of single clicks on the same
-    candidate, and τ², that of candidates, are those of an eighth of the candidates, by clicks over examinations (of
-    all, if fewer than 160 are clicked): what is clicked more is often worth more per click. This is the credibility of
-    Bühlmann and Straub (1970). For `error`, τ² is larger by its own standard error.
+    of c clicks with the value V, in units of a mean click: the credibility of Bühlmann and Straub (1970). σ² is the
+    variance of single clicks on the same candidate, τ² that of candidates; for `error`, larger by its own standard
+    error. By level, mean, σ² and τ² are those of an eighth of the candidates, by clicks over examinations: what is
+    clicked more is often worth more per click. That is closer to the truth, but targets of training, which share the
+    noise of these clicks, are better without.
 
     expected   (rows,)
     error      (rows,) its standard error
@@ -36,7 +37,7 @@ class ClickWorth:
     >>> cells = {"position": [1, 2, 3], "impressions": [900] * 3, "clicks": [400, 200, 4]}
     >>> clicks = cr.ClickTable.from_arrays(data, **cells, events={"purchase": [20, 50, 4]})
     >>> clicks = clicks.weighted({"click": 1, "purchase": 10})
-    >>> ClickWorth.of(clicks, cr.Propensities.power(1, 3)).expected.round(2)
+    >>> ClickWorth.of(clicks).expected.round(2)
     array([0.68, 1.57, 4.71])
     """
 
@@ -46,8 +47,8 @@ class ClickWorth:
     most: float
 
     @classmethod
-    def of(cls, clicks: ClickTable, curve: Curve) -> ClickWorth:
-        """Of the clicks of a log; 1 everywhere, without error, where events have no weights."""
+    def of(cls, clicks: ClickTable, curve: Curve | None = None) -> ClickWorth:
+        """Of the clicks of a log, by level where a curve is given; 1 without error where events have no weights."""
         n_rows, unit = clicks.candidates.n_rows, clicks.click_value or 1.0
         expected, error = np.ones(n_rows), np.zeros(n_rows)
         ends = clicks.event_weights.get(CLICK, 0.0) / unit, clicks.most_value / unit
@@ -56,7 +57,7 @@ class ClickWorth:
         counts = clicks.clicks, clicks.value / unit, clicks.value_squares / unit**2
         number, value, squares = (np.bincount(clicks.row, each, n_rows).astype(np.float64) for each in counts)
         clicked, level = number > 0, np.ones(n_rows)
-        if clicked.sum() >= _FEWEST_BY_LEVEL:
+        if curve is not None and clicked.sum() >= _FEWEST_BY_LEVEL:
             rated = np.where(clicked, Examined.of(clicks, curve).relevance, np.nan)
             level = np.maximum(rating_levels(rated), 1)
         for each in np.unique(level):

@@ -70,7 +70,7 @@ def estimated_relevance(
         return clicks.credit / (clicks.impressions.astype(np.float64) * rho)
     pooled = PooledCells.by(clicks, rho)
     clipped: Floats = np.minimum(pooled.clicks / pooled.exposure, MOST)
-    worth = ClickWorth.of(clicks, propensities).expected[clicks.row]
+    worth = ClickWorth.of(clicks).expected[clicks.row]
     if estimate == "clipped":
         return clipped[pooled.of] * worth
     expected, level = np.empty(len(clipped)), None
