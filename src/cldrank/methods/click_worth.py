@@ -38,7 +38,7 @@ class ClickWorth:
     >>> clicks = cr.ClickTable.from_arrays(data, **cells, events={"purchase": [20, 50, 4]})
     >>> clicks = clicks.weighted({"click": 1, "purchase": 10})
     >>> ClickWorth.of(clicks).expected.round(2)
-    array([0.68, 1.57, 4.71])
+    array([0.68, 1.56, 3.22])
     """
 
     expected: Floats
