@@ -146,7 +146,7 @@ class ComputePlace:
 
 def event_weight_option() -> Any:
     """Declare --event-weight."""
-    return of_reading("NAME=WEIGHT", "What a `click` or another event is worth, `purchase=10`, say; repeatable.")
+    return of_reading("NAME=WEIGHT", "What each event is worth: `purchase=10`, say.")
 
 
 def numbers_by_name(named: list[str] | None, name_of_option: str) -> dict[str, float]:
@@ -180,7 +180,7 @@ class LogReading(Window):
     """How to read clicks that may be a raw log; logs of odd layouts are aggregated first."""
 
     log_column: list[str] | None = of_reading(
-        "ROLE=NAME", "A raw log: which column is `session_id`, `query_id`, … and, if the log has segments, `segment`."
+        "ROLE=NAME", "A raw log: which column is `session_id`, … and, if it has segments, `segment`."
     )
 
     event_weight: list[str] | None = event_weight_option()
