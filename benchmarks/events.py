@@ -1,7 +1,7 @@
 """Clicks, carts and purchases beside clicks alone: rankers by value and relevance, verdicts on value, size and time.
 
     CLDRANK_DATA=… python benchmarks/events.py verdict [--logs 30]     # how often 90% intervals hold the truth, on MSRD
-    python benchmarks/events.py train [--logs 3] [--relevant 1]     # rankers from clicks, and from weighted events
+    python benchmarks/events.py train --logs 3 --sessions 3e3 3e4 3e5     # rankers from clicks, and from weighted events
     python benchmarks/events.py count [--rows 1e6]                  # cells and their counting with three events
 
 MSRD has labels 0 and 1; `yahoo-like`, for training, is synthetic, with labels 0 to 4. Production is a ranker from 1%
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=4)
     parser.add_argument("--relevant", type=float, default=1, help="train: the lowest label that is relevant")
     parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--sessions", type=float, nargs="+", default=[3e3, 3e4])
+    parser.add_argument("--sessions", type=float, nargs="+", default=[3e3, 3e4, 3e5])
     parser.add_argument("--rows", type=float, default=1e6)
     asked = parser.parse_args()
     warnings.simplefilter("ignore", CldrankWarning)
