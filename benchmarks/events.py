@@ -1,8 +1,8 @@
 """Clicks, carts and purchases beside clicks alone: rankers by value and relevance, verdicts on value, size and time.
 
-    CLDRANK_DATA=… python benchmarks/events.py verdict [--logs 30]     # how often 90% intervals hold the truth, on MSRD
-    python benchmarks/events.py train --logs 3 --sessions 3e3 3e4 3e5     # rankers from clicks, and from weighted events
-    python benchmarks/events.py count [--rows 1e6]                  # cells and their counting with three events
+    CLDRANK_DATA=… python benchmarks/events.py verdict --logs 30   # how often 90% intervals hold the truth, on MSRD
+    python benchmarks/events.py train --logs 3                     # rankers from clicks, and from weighted events
+    python benchmarks/events.py count                              # cells and their counting with three events
 
 MSRD has labels 0 and 1; `yahoo-like`, for training, is synthetic, with labels 0 to 4. Production is a ranker from 1%
 of the labels (for verdicts, 5%); pages have 5 results, with neighbours swapped on three in ten, examined with 1/k; 10%
