@@ -219,7 +219,11 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
     if "shares_id" in pages.columns:
         own["query"] = "<> 'other'"
         reason = "CASE WHEN shares_id AND e.query <> p.query THEN 'another query' ELSE p.reason END"
-    columns = ["page", "doc_id", *(f"CASE WHEN record {which} THEN {name} END AS {name}" for name, which in own.items())]
+    columns = [
+        "page",
+        "doc_id",
+        *(f"CASE WHEN record {which} THEN {name} END AS {name}" for name, which in own.items()),
+    ]
     events = engine.hold(
         "SELECT record, e.page AS page, doc_id, ordinal, action, mark, features, p.page IS NOT NULL AS is_known, "
         f"{reason} AS page_reason, client, nullif(list_position(documents, doc_id), 0) AS place "
@@ -461,9 +465,7 @@ def _actions(items: Relation, results: Relation, options: ImportOptions) -> tupl
     return engine.sql(f"SELECT *, coalesce(on_page AND {among}, FALSE) AS kept FROM {found}"), actions
 
 
-def _rows(
-    results: Relation, judged: Relation, pages: Relation, others: Relation, actions: Collection[str]
-) -> Relation:
+def _rows(results: Relation, judged: Relation, pages: Relation, others: Relation, actions: Collection[str]) -> Relation:
     """The log: a row per result that was shown, with a column for each kind of action on it."""
     known = f"(SELECT * FROM {pages} WHERE reason IS NULL)"
     filled = pages.engine.row(f"SELECT {', '.join(f'count({name}) AS {name}' for name in _OPTIONAL)} FROM {known}")
