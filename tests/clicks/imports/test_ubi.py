@@ -193,8 +193,8 @@ class TestPositions:
             ("query", "another query"): 1,
             ("impression", "another query"): 1,
             ("click", "not logged"): 1,
-            ("other", "other action"): 1,
         }
+        assert report.actions == {"purchase": 1}
 
     def test_features_logged_with_impressions_are_kept(self, tmp_path: Path, engine: Any) -> None:
         shown = _event("impression", "1", "a", 1)
