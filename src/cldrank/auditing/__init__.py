@@ -135,5 +135,6 @@ def _judged(
         log=log,
         plan=None if plan is None else plan_verdict(table, requirements, plan),
         incomplete=None if dataset is None else (missing, dataset.n_features),
+        events={name: int(counts.sum()) for name, counts in table.events.items()},
     )
     return Audit(facts, judge(facts))

@@ -62,7 +62,8 @@ def audit_summary(audit: Audit) -> Document:
 
 def _size(facts: AuditFacts) -> str:
     queries, depth = count(facts.queries.searched, "query", "queries"), count(facts.depth, "position")
-    return f"{count(facts.impressions, 'impression')}, {count(facts.clicks, 'click')}, {queries}, {depth} deep"
+    events = "".join(f", {number:,} {name}" for name, number in facts.events.items())
+    return f"{count(facts.impressions, 'impression')}, {count(facts.clicks, 'click')}{events}, {queries}, {depth} deep"
 
 
 def _verdict(audit: Audit, title: str = "") -> Notice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -145,6 +145,7 @@ class AuditFacts:
     behaviour      what people do after a click, and whether the position-based model is refuted
     plan           the queries that a verdict will take, if a plan was asked for
     incomplete     how many features have missing values, of how many; None without features
+    events         how many events there are beside clicks, by name
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
@@ -165,6 +166,7 @@ class AuditFacts:
     log: LogFacts | None
     plan: VerdictPlan | None = None
     incomplete: tuple[int, int] | None = None
+    events: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def impressions(self) -> int:

@@ -83,10 +83,14 @@ class RawLogReading(RecordReading):
         "field inside of a column by its path: doc_id=event.object.id.",
     )
 
+    event_weight: list[str] | None = options.event_weight_option()
+
     def log_arguments(self) -> dict[str, Any]:
         """The arguments for functions that read logs."""
         columns = options.log_columns(self.log_column)
-        return {**self.given("one_query", "exclude_bots"), **({"columns": columns} if columns else {})}
+        weights = options.numbers_by_name(self.event_weight, "--event-weight")
+        given = {"columns": columns, "event_weights": weights}
+        return {**self.given("one_query", "exclude_bots"), **{name: own for name, own in given.items() if own}}
 
 
 @declared

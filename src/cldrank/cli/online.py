@@ -205,7 +205,8 @@ class OnlineAnalyseCommand(RawLogReading, options.JsonOutput):
     )
     measure: str | None = option(
         "-m MEASURE",
-        "What decides: `team credit` or `counterfactual credit`; `clicks`, `clicks@3` or `abandonment` per page. "
+        "What decides: `team credit` or `counterfactual credit`; `clicks`, `clicks@3` or `abandonment` per page; with "
+        "`--event-weight` also `value` or `value@3`. "
         "[default: the first]",
     )
     margin: float | None = option(

@@ -22,6 +22,8 @@ _OF_RAW_LOGS = ("first_position", "one_query", "time_zone", "exclude_users", "ex
 _RUNNING: list[click.Command] = []
 _OTHERWISE = {  # parameters whose option has another name
     "dataset": "features",
+    "event_weights": "event_weight",
+    "events": "event",
     "margin": "safe_margin",
     "people": "person",
     "production": "production_feature",

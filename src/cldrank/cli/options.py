@@ -144,6 +144,25 @@ class ComputePlace:
 # -- clicks and propensities ---------------------------------------------------------------------------------------
 
 
+def event_weight_option() -> Any:
+    """Declare --event-weight."""
+    return of_reading("NAME=WEIGHT", "What each event is worth: `purchase=10`, say.")
+
+
+def numbers_by_name(named: list[str] | None, name_of_option: str) -> dict[str, float]:
+    """The numbers that options such as `purchase=10` give, by name."""
+    numbers: dict[str, float] = {}
+    for text in named or ():
+        name, _, number = text.partition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            raise UsageError(f"{name_of_option} {text!r} is not of the form NAME=NUMBER, as purchase=10 is.") from None
+        if numbers.setdefault(name, value) != value:
+            raise UsageError(f"{name_of_option} gives {name} two numbers, {numbers[name]:g} and {number}; choose one.")
+    return numbers
+
+
 @declared
 class Window:
     """Which days of a folder of days are read."""
@@ -161,13 +180,16 @@ class LogReading(Window):
     """How to read clicks that may be a raw log; logs of odd layouts are aggregated first."""
 
     log_column: list[str] | None = of_reading(
-        "ROLE=NAME", "A raw log: which column is `session_id`, `query_id`, … and, if the log has segments, `segment`."
+        "ROLE=NAME", "A raw log: which column is `session_id`, … and, if it has segments, `segment`."
     )
+
+    event_weight: list[str] | None = event_weight_option()
 
     def log_arguments(self) -> dict[str, Any]:
         """The arguments for `ClickTable.read`; none, if all are defaults, so that files of cells can be read too."""
-        columns = log_columns(self.log_column)
-        return {**({"columns": columns} if columns else {}), **self.window()}
+        columns, weights = log_columns(self.log_column), numbers_by_name(self.event_weight, "--event-weight")
+        given = {"columns": columns, "event_weights": weights}
+        return {**{name: values for name, values in given.items() if values}, **self.window()}
 
 
 @declared

@@ -200,7 +200,7 @@ def cells_summary(table: ClickTable) -> dict[str, Any]:
 
 def cells_totals(table: ClickTable) -> dict[str, int]:
     """The numbers of cells, impressions and clicks."""
-    counts = {"impressions": table.impressions, "clicks": table.clicks}
+    counts = {"impressions": table.impressions, "clicks": table.clicks, **table.events}
     return {"cells": table.n_cells, **{name: int(values.sum()) for name, values in counts.items()}}
 
 

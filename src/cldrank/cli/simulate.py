@@ -57,6 +57,10 @@ class SimulateCommand(options.Reading, options.JsonOutput):
     relevant_from: float | None = option(
         "LABEL", "The lowest label that counts as relevant. [default: 3 if any label reaches it, else 1]"
     )
+    event: list[str] | None = option(
+        "NAME=SHARE",
+        "What follows this share of clicks on the best results, and fewer on others, such as `cart=0.3`; repeatable.",
+    )
     seed: int = option("INTEGER", "The same seed gives the same result.", 0, min=0)
     production: str = _of_production(
         "svm|FOLDER|FILE|column:NAME",
@@ -101,7 +105,8 @@ class SimulateCommand(options.Reading, options.JsonOutput):
             raise DataError(f"{some(self.features)} has no labels; name their column with `columns={{'label': ...}}`.")
         is_svm = self.production == "svm"
         scores, origin = self._trained(dataset) if is_svm else options.ranked_by(self.production, dataset)
-        simulation = Simulation(dataset, scores, click_model, policy, self.depth, self.relevant_from, origin)
+        events = options.numbers_by_name(self.event, "--event")
+        simulation = Simulation(dataset, scores, click_model, policy, self.depth, self.relevant_from, origin, events)
         if self.new is None:
             self._show(simulation, self._drawn(simulation, count, segment), count)
             return

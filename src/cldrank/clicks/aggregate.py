@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from cldrank._typing import IntArray
 from cldrank.arguments import check_number
 from cldrank.clicks.candidates import UNKNOWN_QUERY, Candidates, ids_of
-from cldrank.clicks.cells_file import added_cells, is_cells
+from cldrank.clicks.cells_file import added_cells, counted_columns, is_cells
 from cldrank.clicks.contexts import LAST_CLICK
 from cldrank.clicks.log.layout import DEEPEST, KEYS, OPTIONAL, SEGMENT, TEAM, LogLayout
 from cldrank.clicks.log.log_files import LogFile, counted_before, log_files
@@ -34,6 +34,7 @@ from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, CldrankWarning, DataError, UsageError, warn
 from cldrank.tables import Engine, Relation, connect, is_frame, table_files
+from cldrank.wording import count
 
 __all__ = ["Account", "Aggregation", "TooManyRejectsError", "aggregate"]
 
@@ -71,7 +72,7 @@ _REJECT = (  # ids as text: logs have them in any type
     f"SELECT reason, {', '.join(f'CAST({name} AS VARCHAR) AS {name}' for name in KEYS)}, "
     "CAST(position AS BIGINT) AS position, CAST(clicks AS BIGINT) AS clicks, CAST(1 AS BIGINT) AS rows"
 )
-_COUNTS = ("impressions", "clicks")
+_COUNTS = ("impressions", "clicks")  # of contexts; events are counted by cell alone
 _MANY_ROWS = 1_000_000  # fewer are grouped at once
 _HASHES_AT_A_TIME = 100_000_000  # 800 MB
 _BATCH = 1 << 17
@@ -88,7 +89,7 @@ class WrongStart(NamedTuple):
 class Account:
     """What became of the rows of a log: rows read, and rows set aside by reason.
 
-    found         how the timestamps are written, in words
+    found         how the timestamps are written, and what events were without a click, in words
     unread_times  timestamps that could not be read
     mismatch      why no row matches a candidate of the dataset, where none does
     details       for each reason, the columns that caused it, with an example
@@ -292,7 +293,8 @@ def aggregate_any(
     candidates = Candidates.seen(queries, documents) if dataset is None else Candidates.of(dataset)
     row = candidates.find(queries, documents)
     contexts, cell = _contexts(cells, counted.after_clicks)
-    clicks = ClickTable.from_cells(contexts, candidates, row[cell], sources=sources)
+    weights = layout.event_weights
+    clicks = ClickTable.from_cells(contexts, candidates, row[cell], sources=sources, event_weights=weights)
     by_day = _cells_by_day(contexts, clicks, row[cell]) if days else {}
     rejects = _reject_table(counted.rejects, cells, row)
     rejected = _by_reason(rejects)
@@ -301,7 +303,7 @@ def aggregate_any(
         rejected=rejected,
         seconds=time.perf_counter() - start,
         wrong_start=_wrong_start(counted, log, layout.first_position),
-        found=times.found,
+        found=(*times.found, *counted.found),
         unread_times=times.unread,
         mismatch=candidates.mismatch(queries, documents, row),
         details=log.faults([why for why, n in rejected.items() if n > _FEW_REJECTED * counted.rows]),
@@ -319,6 +321,7 @@ class _Counted:
     after_clicks   of the cells, the rows below a click on their page, by the position of the last click above
     top       rows at positions 0, 1 and 2, right or wrong; in a log where only clicks have positions, clicks at those
     from_0    pages with a result at position 0 and another at 1
+    found     what is remarkable about events, in words
     """
 
     cells: pa.Table
@@ -327,6 +330,7 @@ class _Counted:
     rejects: list[pa.Table]
     top: tuple[int, int, int]
     from_0: int
+    found: tuple[str, ...] = ()
 
 
 def _count_cells(log: Log, by_day: bool = False) -> _Counted:
@@ -336,9 +340,15 @@ def _count_cells(log: Log, by_day: bool = False) -> _Counted:
     day = ", CAST(timestamp AS DATE) AS day" if by_day else ""
     rows = f"(SELECT * EXCLUDE (clicks), least(clicks, 1) AS clicks{day} FROM {table})"
     cell = ", ".join(["query_id", "doc_id", "position", *apart])
+    happened = {name: name for name in ("clicks", *log.events)}
+    happened |= {"unclicked": "CAST(unclicked AS INTEGER)"} if log.events else {}
+    sums = [
+        f"CAST(coalesce(sum({each}) FILTER (WHERE reason IS NULL), 0) AS BIGINT) AS {name}"
+        for name, each in happened.items()
+    ]
     grouped = log.engine.arrow(
-        f"SELECT {cell}, count(*) AS logged, count(*) FILTER (WHERE reason IS NULL) AS impressions, "
-        f"CAST(coalesce(sum(clicks) FILTER (WHERE reason IS NULL), 0) AS BIGINT) AS clicks FROM {rows} GROUP BY {cell}"
+        f"SELECT {cell}, count(*) AS logged, count(*) FILTER (WHERE reason IS NULL) AS impressions, {', '.join(sums)} "
+        f"FROM {rows} GROUP BY {cell}"
     )
     if SEGMENT in apart and len(pc.unique(grouped[SEGMENT])) > MOST_SEGMENTS:
         raise DataError(
@@ -353,16 +363,22 @@ def _count_cells(log: Log, by_day: bool = False) -> _Counted:
     if log.by_clicks:
         never_shown = sum(pc.sum(pc.equal(part["position"], 0)).as_py() or 0 for part in rejects)
         top = never_shown, _at(grouped, 1, "clicks"), _at(grouped, 2, "clicks")
+    found = []
+    if log.events:
+        n = int(pc.sum(grouped["unclicked"]).as_py() or 0)
+        found = [f"{count(n, 'result')} with other events but no click: counted as clicked"] if n else []
+        grouped = grouped.drop_columns("unclicked")
     cells = grouped.drop_columns("logged").filter(pc.greater(grouped["impressions"], 0))
     kept_rows = f"(SELECT * FROM {rows} WHERE reason IS NULL)" if kept < total else rows  # all: fewer columns are read
     repeated = _repeated_documents(log, kept_rows, cells, apart)
     after_clicks = _after_clicks(log, kept_rows, apart)
     if repeated is not None:
         judged = _judged_pages(log, kept_rows, repeated, apart)
+        taken_off = [f"-CAST(sum({name}) AS BIGINT) AS {name}" for name in ("clicks", *log.events)]
         rejects.append(log.engine.arrow(f"{_REJECT} FROM {judged} WHERE reason IS NOT NULL"))
         corrections = log.engine.arrow(
-            f"SELECT {cell}, -count(*) AS impressions, -CAST(sum(clicks) AS BIGINT) AS clicks FROM {judged} "
-            f"WHERE reason IS NOT NULL GROUP BY {cell}"
+            f"SELECT {cell}, -count(*) AS impressions, {', '.join(taken_off)} FROM {judged} WHERE reason IS NOT NULL "
+            f"GROUP BY {cell}"
         )
         cells = added_cells([cells, corrections.cast(cells.schema)])
         cells = cells.filter(pc.greater(cells["impressions"], 0))
@@ -374,7 +390,7 @@ def _count_cells(log: Log, by_day: bool = False) -> _Counted:
     if _at(grouped, 0, "logged"):
         both = f"SELECT 1 FROM {table} WHERE position IN (0, 1) GROUP BY session_id, query_id"
         from_0 = log.engine.row(f"SELECT count(*) AS n FROM ({both} HAVING count(DISTINCT position) = 2)")["n"]
-    return _Counted(cells, after_clicks, total, rejects, (top[0], top[1], top[2]), int(from_0))
+    return _Counted(cells, after_clicks, total, rejects, (top[0], top[1], top[2]), int(from_0), tuple(found))
 
 
 # -- clicks above ------------------------------------------------------------------------------------------------------
@@ -399,7 +415,8 @@ def _after_clicks(log: Log, rows: str, apart: list[str], sign: str = "") -> pa.T
 
 def _contexts(cells: pa.Table, after_clicks: pa.Table) -> tuple[pa.Table, IntArray]:
     """The contexts of cells, those without a click above first, and the number of the cell of each."""
-    keys = [name for name in cells.column_names if name not in _COUNTS]
+    counted = counted_columns(cells.column_names)
+    keys = [name for name in cells.column_names if name not in counted]
     numbered = cells.select(keys).append_column("cell", pa.array(np.arange(len(cells))))
     below = after_clicks.join(numbered, keys, join_type="inner")
     cell = below["cell"].to_numpy()
@@ -408,6 +425,8 @@ def _contexts(cells: pa.Table, after_clicks: pa.Table) -> tuple[pa.Table, IntArr
         left = cells[name].to_numpy().copy()
         np.subtract.at(left, cell, below[name].to_numpy())
         above = above.set_column(above.column_names.index(name), name, pa.array(left))
+    for name in counted[len(_COUNTS) :]:  # those of a cell stand with its first context
+        below = below.append_column(name, pa.array(np.zeros(len(below), np.int64)))
     below = below.select(above.column_names).cast(above.schema)
     return pa.concat_tables([above, below]), np.concatenate([np.arange(len(cells)), cell])
 
@@ -425,7 +444,8 @@ def _judged_pages(log: Log, rows: str, repeated: Relation, apart: list[str]) -> 
     page, document = ["session_id", "query_id", *apart], [*KEYS, *apart]
     optional = [name for name in OPTIONAL if log.has(name)]
     here = f"PARTITION BY {', '.join([*document, 'position'])}"
-    ordered = f"({here} ORDER BY {', '.join(['clicks DESC', *optional])})"
+    acted = [f"{event} DESC" for event in log.events]
+    ordered = f"({here} ORDER BY {', '.join(['clicks DESC', *acted, *optional])})"
     timed = log.has("timestamp")
     uppermost = f"min(position) OVER (PARTITION BY {', '.join([*document, 'timestamp'])})" if timed else "position - 1"
     other_view = "is_other" if timed else f"max(is_other) OVER (PARTITION BY {', '.join(page)})"
@@ -441,7 +461,7 @@ def _judged_pages(log: Log, rows: str, repeated: Relation, apart: list[str]) -> 
             FROM numbered
         ),
         viewed AS (SELECT *, {other_view} AS other_view FROM compared)
-        SELECT {", ".join([*document, "position", "clicks"])}, CASE
+        SELECT {", ".join([*document, "position", "clicks", *log.events])}, CASE
                 WHEN position > top AND position > uppermost THEN 'document twice'
                 WHEN position > top THEN 'second view'
                 WHEN number > 1 AND other_view = 1 THEN 'second view'
@@ -519,7 +539,8 @@ def _cells_by_day(cells: pa.Table, whole: ClickTable, row: IntArray) -> dict[dat
         day = date.fromordinal(date(1970, 1, 1).toordinal() + at)
         parts = (replace(file, part=", ".join(filter(None, (file.part, f"day={day}")))) for file in whole.sources)
         mine = np.where(number == at, row, -1)
-        tables[day] = ClickTable.from_cells(cells, whole.candidates, mine, sources=tuple(parts))
+        facts: dict[str, Any] = {"sources": tuple(parts), "event_weights": whole.event_weights}
+        tables[day] = ClickTable.from_cells(cells, whole.candidates, mine, **facts)
     return tables
 
 

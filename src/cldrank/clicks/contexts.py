@@ -91,19 +91,19 @@ class Contexts:
         return first
 
 
-def added_up(keys: Sequence[IntArray], impressions: IntArray, clicks: IntArray) -> list[IntArray]:
-    """Keys and counts, sorted by the keys; counts with equal keys are added up, those without impressions dropped."""
-    kept = (impressions > 0) | (clicks > 0)
-    keys, impressions, clicks = [values[kept] for values in keys], impressions[kept], clicks[kept]
-    key = np.zeros(len(impressions), dtype=np.int64)
+def added_up(keys: Sequence[IntArray], *counts: IntArray) -> list[IntArray]:
+    """Keys and counts, sorted by the keys; counts with equal keys are added up, those that are all 0 dropped."""
+    kept = np.any([values > 0 for values in counts], axis=0)
+    keys, parts = [values[kept] for values in keys], [values[kept] for values in counts]
+    key = np.zeros(len(parts[0]), dtype=np.int64)
     for values in keys:
         key = key * (values.max(initial=0) + 1) + values
     if not (np.diff(key) > 0).all():
         order = np.argsort(key)
         starts = np.flatnonzero(np.diff(key[order], prepend=-1))
         keys = [values[order][starts] for values in keys]
-        impressions, clicks = (np.add.reduceat(values[order], starts) for values in (impressions, clicks))
-    return [np.array(values) for values in (*keys, impressions, clicks)]
+        parts = [np.add.reduceat(values[order], starts) for values in parts]
+    return [np.array(values) for values in (*keys, *parts)]
 
 
 def one_segment(cells: int) -> IntArray:

@@ -79,7 +79,12 @@ class DayFolder:
     # -- reading -------------------------------------------------------------------------------------------------
 
     def read(
-        self, dataset: RankingDataset | None = None, *, last: str | None = None, until: date | str | None = None
+        self,
+        dataset: RankingDataset | None = None,
+        *,
+        last: str | None = None,
+        until: date | str | None = None,
+        event_weights: Mapping[str, float] | None = None,
     ) -> ClickTable:
         """The cells of a window of days, added up, with a warning about days without a file.
 
@@ -88,8 +93,10 @@ class DayFolder:
 
         last    how long the window is, such as "28d" or "4w"; None for all days
         until   its last day; None for the newest day there is
+        event_weights   in place of those that the days were counted with
         """
-        return load_cells([self.files()[day] for day in self.window(last, until)], dataset, known_only=True)
+        files = [self.files()[day] for day in self.window(last, until)]
+        return load_cells(files, dataset, known_only=True, event_weights=event_weights)
 
     def window(self, last: str | None = None, until: date | str | None = None) -> list[date]:
         """The days of a window that have files, in order, with a warning about those that have none."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +14,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cldrank import segments
-from cldrank._typing import IntArray
+from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_whole, shortened
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.contexts import LAST_CLICK, Contexts, added_up, one_segment
+from cldrank.clicks.events import (
+    CLICK,
+    checked_weights,
+    event_column,
+    events_among,
+    squares_of,
+    value_of,
+)
 from cldrank.clicks.log.layout import DEEPEST, NO_SEGMENT, SEGMENT, refuse_for_cells
 from cldrank.clicks.log.log_files import LogFile, in_both, names_of
 from cldrank.data.checks import LARGEST_WHOLE, chosen_queries, whole_numbers
 from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
-from cldrank.wording import count
+from cldrank.wording import count, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +58,8 @@ class ClickTable:
     segment_names   the name of each code, in order; without segments, only the empty name
     contexts      the cells split by the last click above on the same page; None where that is not known
     ratings       what people or machines think of the candidates, see `rated`; None where nobody rated them
+    events        (cells,) each: after how many of the clicks it happened, by event, such as "purchase"
+    event_weights   what each event is worth, see `weighted`; empty: clicks alone count
 
     A candidate may have cells at several positions; without any, it was never shown. Cells are sorted by row, segment
     and position, no two alike; nothing can be changed.
@@ -72,12 +83,14 @@ class ClickTable:
     segment_names: tuple[str, ...] = ("",)
     contexts: Contexts | None = None
     ratings: Ratings | None = None
+    events: Mapping[str, IntArray] = field(default_factory=dict)
+    event_weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         row, position = whole_numbers(self.row, "row", 0), whole_numbers(self.position, "position", 1, DEEPEST)
         impressions, clicks = whole_numbers(self.impressions, "impressions", 0), whole_numbers(self.clicks, "clicks", 0)
-        if not len(row) == len(position) == len(impressions) == len(clicks):
-            raise DataError("row, position, impressions and clicks must have one entry per cell each.")
+        if {len(row)} != {*map(len, (position, impressions, clicks, *self.events.values()))}:
+            raise DataError("row, position, impressions, clicks and events must have one entry per cell each.")
         if len(row) and row.max() >= self.candidates.n_rows:
             raise DataError(f"a cell names row {row.max()}, but there are {self.candidates.n_rows:,} candidates.")
         if (clicks > impressions).any():
@@ -90,7 +103,12 @@ class ClickTable:
             if values.sum(dtype=np.float64) > LARGEST_WHOLE:
                 raise DataError(f"the {what} add up to more than 2^62; no log is that large, so some are wrong.")
         segment, names = _segment_codes(self.segment, tuple(self.segment_names), len(row))
-        merged = added_up([row, segment, position], impressions, clicks)
+        events = {name: whole_numbers(counts, name, 0) for name, counts in self.events.items()}
+        object.__setattr__(self, "event_weights", checked_weights(self.event_weights, events))
+        merged = added_up([row, segment, position], impressions, clicks, *events.values())
+        events, merged = dict(zip(events, merged[len(_CELLS) :], strict=True)), merged[: len(_CELLS)]
+        _check_events(events, merged[-1])
+        object.__setattr__(self, "events", events)
         if len(names) == 1:
             merged[1] = one_segment(len(merged[0]))
         if self.contexts is not None:
@@ -130,11 +148,12 @@ class ClickTable:
         clicks: ArrayLike,
         row: ArrayLike | None = None,
         segment: ArrayLike | None = None,
+        events: Any = None,
     ) -> ClickTable:
         """A table from arrays with an entry per dataset row; position 0 means that the row was not shown.
 
         With `row`, an entry per cell instead: the dataset row of each, so that rows may have several positions.
-        `segment` names the device or layout of each entry.
+        `segment` names the device or layout of each entry; `events` says after how many of its clicks others happened.
 
         >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
         >>> ClickTable.from_arrays(data, row=[0, 0, 1], position=[1, 2, 2], impressions=[5, 1, 4], clicks=[3, 0, 1])
@@ -152,14 +171,16 @@ class ClickTable:
             "clicks": whole_numbers(clicks, "clicks", 0),
         }
         entries |= {} if segment is None else {"segment": np.asarray(segment)}
+        happened = {name: whole_numbers(counts, name, 0) for name, counts in (events or {}).items()}
         shown = positions > 0
-        for what, values in entries.items():
+        for what, values in {**entries, **happened}.items():
             if len(values) != len(positions):
                 raise DataError(f"{what} has {len(values):,} entries, position {len(positions):,}.")
-            if what in ("impressions", "clicks") and values[~shown].any():
+            if what in ("impressions", "clicks", *happened) and values[~shown].any():
                 place = int(np.flatnonzero(~shown & (values > 0))[0])
                 raise DataError(f"entry {place} has {what} but position 0, which means not shown.")
         cells = {what: values[shown] for what, values in entries.items()}
+        cells["events"] = {name: counts[shown] for name, counts in happened.items()}
         if segment is not None:
             cells["segment"], cells["segment_names"] = _named_segments(cells["segment"])
         return cls(Candidates.of(dataset), position=positions[shown], **cells)
@@ -181,8 +202,9 @@ class ClickTable:
             facts["segment_names"] = tuple(encoded.dictionary.to_pylist())
         if LAST_CLICK in cells.column_names:
             last_click = np.asarray(cells[LAST_CLICK].to_numpy())[known]
-            contexts = Contexts(**{"segment": None, **counts}, last_click=last_click)
-            facts["contexts"], counts = contexts, contexts.cells()
+            facts["contexts"] = Contexts(**{"segment": None, **counts}, last_click=last_click)
+        events = events_among(cells.column_names)
+        facts["events"] = {name: np.asarray(cells[event_column(name)].to_numpy())[known] for name in events}
         return cls(candidates, **counts, **facts)
 
     @classmethod
@@ -194,6 +216,7 @@ class ClickTable:
         columns: Mapping[str, str] | None = None,
         last: str | None = None,
         until: date | str | None = None,
+        event_weights: Mapping[str, float] | None = None,
         **options: Any,
     ) -> ClickTable:
         """Read cells that `save` wrote, or aggregate a raw log of impressions (see `cldrank.clicks.aggregate`).
@@ -202,20 +225,22 @@ class ClickTable:
         rows; otherwise the candidates are those that the file names.
 
         last, until   of a folder of days (see `cldrank.clicks.days`): the window, such as "28d", and its last day
+        event_weights   what each event is worth, see `weighted`; None: as the cells say, in a log clicks alone
         """
         from cldrank.clicks.cells_file import is_cells, load_cells
         from cldrank.clicks.days import DayFolder, refuse_window
 
         if DayFolder.is_one(path):
             refuse_for_cells(path, columns or options)
-            return DayFolder(path).read(dataset, last=last, until=until)
+            return DayFolder(path).read(dataset, last=last, until=until, event_weights=event_weights)
         refuse_window(path, last, until)
         if is_cells(path):
             refuse_for_cells(path, columns or options)
-            return load_cells(path, dataset)
+            return load_cells(path, dataset, event_weights=event_weights)
         from cldrank.clicks.aggregate import aggregate
 
-        counted = aggregate(path, dataset, engine=engine, columns=columns, **options)
+        weights = event_weights or {}
+        counted = aggregate(path, dataset, engine=engine, columns=columns, event_weights=weights, **options)
         if counted.account.n_rejected:
             warn(CldrankWarning(f"of the log, {counted.account}"))
         return counted.clicks
@@ -223,7 +248,8 @@ class ClickTable:
     def save(self, path: str | PathLike[str]) -> None:
         """Save the cells to a Parquet file: query_id, doc_id, position, impressions, clicks; segment, if they have.
 
-        With contexts, there is a row for each of these, and a column last_click.
+        With contexts, there is a row for each of these, and a column last_click; with events, a column for each, such
+        as event_purchase.
         """
         from cldrank.clicks.cells_file import save_cells
 
@@ -261,6 +287,67 @@ class ClickTable:
         if ratings is not None and not isinstance(ratings, Ratings):
             ratings = load_ratings(ratings, self.candidates, **options)
         return replace(self, ratings=ratings)
+
+    def weighted(self, weights: Mapping[str, float]) -> ClickTable:
+        """The same log with other weights of events; without any, clicks alone count. An event that is not named: 0.
+
+        >>> data = RankingDataset.from_arrays([[1], [2]], [7, 7])
+        >>> shown = {"position": [1, 2], "impressions": [10, 10], "clicks": [4, 2]}
+        >>> table = ClickTable.from_arrays(data, **shown, events={"purchase": [0, 1]})
+        >>> table.weighted({"click": 1, "purchase": 10}).value
+        array([ 4., 12.])
+        """
+        return replace(self, event_weights=weights)
+
+    def clicks_alone(self) -> ClickTable:
+        """The same log without other events."""
+        return replace(self, events={}, event_weights={}) if self.events or self.event_weights else self
+
+    # -- what clicks were worth ----------------------------------------------------------------------------------
+
+    @cached_property
+    def value(self) -> Floats:
+        """(cells,) what their clicks and other events were worth, by weights; without these, the clicks."""
+        weights = self.event_weights
+        return value_of(self._counts, weights) if weights else self.clicks.astype(np.float64)
+
+    @cached_property
+    def value_squares(self) -> Floats:
+        """(cells,) the sum over clicks of what each was worth, squared; see `squares_of`."""
+        weights = self.event_weights
+        return squares_of(self._counts, weights) if weights else self.clicks.astype(np.float64)
+
+    @property
+    def click_value(self) -> float:
+        """What a click was worth on average, with all that followed."""
+        clicks = int(self.clicks.sum())
+        return float(self.value.sum()) / clicks if self.event_weights and clicks else 1.0
+
+    @property
+    def most_value(self) -> float:
+        """What a click is worth if every event follows."""
+        return sum(self.event_weights.values()) if self.event_weights else 1.0
+
+    @property
+    def value_spread(self) -> float:
+        """Σ value² / Σ value over clicks: the variance of value is as many times its mean, if few are clicked."""
+        value = float(self.value.sum())
+        return float(self.value_squares.sum()) / value if self.event_weights and value else 1.0
+
+    @property
+    def credit(self) -> Floats:
+        """(cells,) their value in units of a mean click, so that it has the size of clicks; these, without weights."""
+        return self.value / (self.click_value or 1.0)
+
+    @property
+    def events_in_words(self) -> str:
+        """The weight and number of each event; empty where clicks alone count."""
+        counts = {name: int(self._counts[name].sum()) for name in self.event_weights}
+        return ", ".join(f"{name} ({counts[name]:,}, weight {weight:g})" for name, weight in self.event_weights.items())
+
+    @property
+    def _counts(self) -> dict[str, IntArray]:
+        return {CLICK: self.clicks, **self.events}
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -366,10 +453,11 @@ class ClickTable:
         places = f" at positions {self.position.min()}…{self.depth}" if self.n_cells else ""
         word = "segments" if self.n_segments > 1 else "segment"
         named = f"; {word} {', '.join(self.segment_names)}" if self.has_segments else ""
+        events = "".join(f", {counts.sum():,} {name}" for name, counts in self.events.items())
         return (
             f"ClickTable({count(self.n_queries, 'query', 'queries')}, {count(self.candidates.n_rows, 'candidate')}, "
             f"{self.shown.sum():,} shown{places}; {count(self.n_cells, 'cell')}, "
-            f"{count(self.impressions.sum(), 'impression')}, {count(self.clicks.sum(), 'click')}{named})"
+            f"{count(self.impressions.sum(), 'impression')}, {count(self.clicks.sum(), 'click')}{events}{named})"
         )
 
     # -- parts and sums ------------------------------------------------------------------------------------------
@@ -380,8 +468,8 @@ class ClickTable:
         place = np.full(self.candidates.n_rows, -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
         kept = place[self.row] >= 0
-        cells = {name: getattr(self, name)[kept] for name in _CELLS[1:]}
-        cells["row"] = place[self.row[kept]]
+        cells: dict[str, Any] = {name: getattr(self, name)[kept] for name in _CELLS[1:]}
+        cells |= {"row": place[self.row[kept]], "events": {name: each[kept] for name, each in self.events.items()}}
         display = None if self.display is None else self.display[rows]
         contexts = self.contexts
         if contexts is not None:
@@ -406,7 +494,8 @@ class ClickTable:
         if mask.dtype != bool or mask.shape != (self.n_cells,):
             raise UsageError(f"the mask needs True or False for each of {self.n_cells:,} cells.")
         contexts = None if self.contexts is None else self.contexts.where(mask[self.contexts.cell])
-        return replace(self, contexts=contexts, **{name: getattr(self, name)[mask] for name in _CELLS})
+        events = {name: counts[mask] for name, counts in self.events.items()}
+        return replace(self, contexts=contexts, events=events, **{name: getattr(self, name)[mask] for name in _CELLS})
 
     def merge(self, other: ClickTable) -> ClickTable:
         """Both logs together: counts of equal cells are added. The candidates of either are kept.
@@ -445,6 +534,7 @@ class ClickTable:
             name: np.concatenate([getattr(table, name) for table in tables]) for name in _CELLS[2:]
         }
         cells |= {"row": np.concatenate(rows), "segment": np.concatenate(codes), "segment_names": names}
+        cells |= _joined_events(tables)
         contexts = _joined_contexts(tables, rows, codes)
         return replace(first, candidates=candidates, sources=sources, contexts=contexts, **cells)
 
@@ -463,6 +553,23 @@ def check_segments(named: Iterable[tuple[str, bool | None]]) -> None:
                 f"{with_them} was counted by segment, {without} was not; only cells that were counted alike can be "
                 "added up, so count one of the logs again."
             )
+
+
+def _joined_events(tables: Sequence[ClickTable]) -> dict[str, Any]:
+    """The events of all cells, and their weights; refused where tables count others, or weigh them in another way."""
+    first, *others = [table for table in tables if table.n_cells] or tables[:1]
+    for other in others:
+        if {*other.events} != {*first.events} or other.event_weights != first.event_weights:
+            kinds = [
+                f"{listed(['click', *each.events])}, with weights {dict(each.event_weights)}" for each in (first, other)
+            ]
+            raise DataError(
+                f"the cells count other events, or give them other weights ({kinds[0]}; {kinds[1]}). Set "
+                "`event_weights` for all, or count one of the logs again."
+            )
+    parts = {name: [each.events[name] for each in (first, *others)] for name in first.events}
+    events = {name: np.concatenate(counts) for name, counts in parts.items()}
+    return {"events": events, "event_weights": first.event_weights}
 
 
 def _joined_sources(sources: Sequence[tuple[LogFile, ...]], keys: Sequence[IntArray]) -> Any:
@@ -515,6 +622,16 @@ def _check_same_display(tables: Sequence[ClickTable]) -> None:
 
 
 # -- arrays of cells ---------------------------------------------------------------------------------------------------
+
+
+def _check_events(events: Mapping[str, IntArray], clicks: IntArray) -> None:
+    """Refuse more events than clicks; from here on, nothing changes them."""
+    for name, counts in events.items():
+        if (counts > clicks).any():
+            at = int(np.argmax(counts - clicks))
+            told = f"{counts[at]} times after {clicks[at]} clicks"
+            raise DataError(f"event {name!r} happened {told}; it counts at most once after a click.")
+        counts.flags.writeable = False
 
 
 def _sums(group: IntArray, values: IntArray, groups: int) -> IntArray:

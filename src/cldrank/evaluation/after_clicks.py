@@ -139,7 +139,7 @@ def _own_curve(clicks: ClickTable, contexts: Contexts, curve: Curve) -> Propensi
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CldrankWarning)
-            estimated = AllPairs().fit(replace(clicks, **cells, contexts=None, display=None))
+            estimated = AllPairs().fit(replace(clicks.clicks_alone(), **cells, contexts=None, display=None))
     except CldrankError:
         return None
     return estimated if len(estimated.values) >= clicks.depth else None

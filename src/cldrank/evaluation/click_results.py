@@ -28,6 +28,7 @@ class Support:
     shown           the share of the order's first k that was ever shown, over pages
     shown_old       the same for the other order; None where there is none
     effective       impressions of equal weight that would be as precise
+    events          the weights and numbers of events that relevance counts, in words; empty: clicks alone
     """
 
     k: int
@@ -38,6 +39,7 @@ class Support:
     shown: float
     shown_old: float | None
     effective: float
+    events: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class NeverShown:
     hidden_predicted, hidden_observed    the check of the model: mean relevance of results at the lowest positions, as
                   predicted from those above, and as clicked; None where it could not be made
     without_model the reason why there is no model; empty if there is
+    most          the largest relevance there is: 1, or what a click with all events is worth
     """
 
     results: int
@@ -61,6 +64,7 @@ class NeverShown:
     hidden_predicted: float | None = None
     hidden_observed: Interval | None = None
     without_model: str = ""
+    most: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -112,10 +112,11 @@ class _Plan:
         if self.clicks.model is not None:
             return np.where(self.log.seen, self.clicks.relevance, self.clicks.model.predicted)
         log, (slope, base) = self.log, self.log.by_cell
+        base = base * log.clicks.click_value
         lowest = log.clicks.position == log.clicks.depth
-        excess = (log.clicks.clicks - log.clicks.impressions * base)[lowest].sum()
+        excess = (log.clicks.value - log.clicks.impressions * base)[lowest].sum()
         guess = excess / max((log.clicks.impressions * slope)[lowest].sum(), 1e-300)
-        return np.where(log.seen, self.clicks.relevance, np.clip(guess, 0.0, 1.0))
+        return np.where(log.seen, self.clicks.relevance, np.clip(guess, 0.0, log.clicks.most_value))
 
     @cached_property
     def pages(self) -> tuple[IntArray, IntArray]:
@@ -123,10 +124,11 @@ class _Plan:
         return usual_pages(self.new, self.log), usual_pages(self.old, self.log)
 
     def clicks_per_page(self, pages: IntArray, relevance: Floats) -> tuple[float, float]:
-        """Mean and variance of the clicks on some pages, within and between queries."""
+        """Mean and variance of the clicks on some pages, or of their value, within and between queries."""
         chances = _chances(pages, self.log, relevance)
         sums = chances.sum(axis=1)
-        return _click_moments(sums, sums, (chances**2).sum(axis=1), self.log.pages / self.log.pages.sum())
+        spread, share = self.log.clicks.value_spread, self.log.pages / self.log.pages.sum()
+        return _click_moments(sums, spread * sums, (chances**2).sum(axis=1), share)
 
     @cached_property
     def smallest(self) -> float:
@@ -255,9 +257,9 @@ def usual_pages(order: RankOrder, log: LoggedClicks) -> IntArray:
 
 
 def _chances(pages: IntArray, log: LoggedClicks, relevance: Floats) -> Floats:
-    """(pages, k) the chance of a click on each result of some pages, 0 where these have ended."""
-    k = log.clicks.depth
-    return np.where(pages >= 0, log.affine.slope[:k] * relevance[pages] + log.affine.base[:k], 0.0)
+    """(pages, k) the chance of a click on each result of some pages, or its expected value; 0 where they have ended."""
+    k, base = log.clicks.depth, log.clicks.click_value * log.affine.base
+    return np.where(pages >= 0, log.affine.slope[:k] * relevance[pages] + base[:k], 0.0)
 
 
 def _click_moments(sums: Floats, clicks: Floats, squares: Floats, share: Floats) -> tuple[float, float]:
@@ -267,7 +269,8 @@ def _click_moments(sums: Floats, clicks: Floats, squares: Floats, share: Floats)
 
     The chances p of a click are estimates and not clipped: none is multiplied by itself, so their noise averages out.
 
-    sums, clicks, squares    (pages,) of each kind of page, Σ_k s_k p_k, Σ_k p_k and Σ_k p_k²
+    sums, clicks, squares    (pages,) of each kind of page, Σ_k s_k p_k, Σ_k p_k and Σ_k p_k²; of value in place of
+                             clicks, the second times `ClickTable.value_spread`
     share                    (pages,) how many pages are of each kind, in all 1
     """
     mean = float(share @ sums)
@@ -296,7 +299,8 @@ def expected_credit(
         signs = np.where(ours, 1.0, -1.0) * drafted
         chances = _chances(shown, log, relevance)
         counted = chances * drafted
-        moments.append(np.stack([(chances * signs).sum(axis=1), counted.sum(axis=1), (counted**2).sum(axis=1)]))
+        clicked = log.clicks.value_spread * counted.sum(axis=1)
+        moments.append(np.stack([(chances * signs).sum(axis=1), clicked, (counted**2).sum(axis=1)]))
         np.add.at(credit, shown, share[:, None] / 2 * slope * signs)
     gained = np.zeros(len(credit))
     for rows, sign in zip(pages, (1, -1), strict=True):

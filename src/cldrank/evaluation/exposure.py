@@ -32,7 +32,8 @@ class LoggedClicks:
 
         P(click on i at position k) = slope_k relevance_i + base_k
 
-    Propensities are slopes without a base; relevance is then the probability of a click at the first position. Where
+    Propensities are slopes without a base; relevance is then the probability of a click at the first position; or, if
+    events have weights, the expected value. Where
     segments have curves of their own, slope and base are those of the segment of a page; where a click changes what
     people examine below it, `after` says by how much.
 
@@ -143,6 +144,12 @@ class LoggedClicks:
         """(rows,) clicks beyond those that the position would have brought anyway, Σ_k c_k - n_k base_k."""
         _, base = self.by_cell
         return self.by_row(self.clicks.clicks - self.clicks.impressions * base)
+
+    @cached_property
+    def excess_value(self) -> Floats:
+        """(rows,) the same with every click by what it was worth; see `ClickTable.value`."""
+        _, base = self.by_cell
+        return self.by_row(self.clicks.value - self.clicks.impressions * base * self.clicks.click_value)
 
     @cached_property
     def expected_exposure(self) -> Floats:

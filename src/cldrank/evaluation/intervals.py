@@ -209,7 +209,8 @@ class ClickEstimator:
         value = Valued.ratio(log.by_query(self._weights(log, measure, new) * relevance), pages)
         if measure.kind == "Clicks" and log.affine.base.any():
             bases = new.on_pages(by_segment(measure.bases, log), log)
-            value = value + Valued.ratio(log.by_query(log.row_pages / log.pages.sum() * bases), pages)
+            bases = log.clicks.click_value * log.row_pages / log.pages.sum() * bases
+            value = value + Valued.ratio(log.by_query(bases), pages)
         return value
 
     # -- the model -----------------------------------------------------------------------------------------------
@@ -237,9 +238,10 @@ class ClickEstimator:
         curve = float(np.hypot(np.std(drawn, ddof=1) if len(drawn) else 0.0, self.doubt_error(weights)))
         sampled = estimate.error(self.n_queries)
         fit = self._fit_error(lambda relevance: value(self.log, relevance))
+        most = self.log.clicks.most_value
         worst, best = (
-            self._bound(value, np.where(never_shown, np.where(weights > 0, good, 1 - good), np.nan), curve)
-            for good in (0.0, 1.0)
+            self._bound(value, np.where(never_shown, np.where(weights > 0, good, most - good), np.nan), curve)
+            for good in (0.0, most)
         )
         off = self.extrapolation_error(weights)
         whole = self.interval(estimate.value, float(np.linalg.norm([sampled, curve, fit, off])))

@@ -32,6 +32,6 @@ def off_policy_relevance(log: LoggedClicks, predicted: Floats | None = None) -> 
     (array([0.2, 0.4, 0. ]), array([0.2, 0.4, 0.3]))
     """
     model = np.zeros(len(log.seen)) if predicted is None else predicted
-    clicks, below = log.excess_clicks - log.exposure * model, log.expected_exposure
+    clicks, below = log.excess_value - log.exposure * model, log.expected_exposure
     relevance: Floats = model + np.divide(clicks, below, out=np.zeros(len(clicks)), where=log.seen & (below > 0))
     return relevance

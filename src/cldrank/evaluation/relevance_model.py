@@ -62,12 +62,13 @@ class RelevanceModel:
     results, learned anew by each fit. A candidate is predicted by the fit that knows who rated it: nobody, machines,
     or people as well. Never-shown results that people rated count 0.965 times.
 
-    predicted   (rows,) between 0 and 1: of each candidate, by the fits that have not seen its query
+    predicted   (rows,) between 0 and `most`: of each candidate, by the fits that have not seen its query
     spread      (rows,) the standard error of predictions, since what was shown has been chosen
     groups      (groups, rows): of every candidate, by each group's fits; how they differ says how certain they are
     apart       (rows,) half of what the linear model predicts more than the trees
     by_people   how many never-shown results are predicted with what people rated
     hidden      the check of predictions where nothing was shown; None where it could not be made
+    most        the largest relevance there is: 1, or what a click with all events is worth
     """
 
     predicted: Floats
@@ -76,6 +77,7 @@ class RelevanceModel:
     apart: Floats
     hidden: HiddenCheck | None = None
     by_people: int = 0
+    most: float = 1.0
 
     def variance(self, values: Floats) -> float:
         """The variance of a number that was computed from each group: the jackknife, which leaves out each in turn.
@@ -90,12 +92,12 @@ class RelevanceModel:
             off² = (Σ weight spread)² + (Σ |weight| spread / 2)² + (Σ weight apart)²
 
         What all never-shown results have in common cancels where both rankers have as much of them. Where predictions
-        could not be checked, as on pages of one result, it may be off by 1 everywhere.
+        could not be checked, as on pages of one result, it may be off by `most` everywhere.
 
         weights   (rows,) 0 for results that were shown
         """
         if self.hidden is None:
-            return float(np.abs(weights).sum())
+            return self.most * float(np.abs(weights).sum())
         errors = weights @ self.spread, _OWN * (np.abs(weights) @ self.spread), weights @ self.apart
         return float(np.linalg.norm(errors))
 
@@ -124,13 +126,14 @@ def fit_model(log: LoggedClicks, *, folds: int = FOLDS, seed: int = 0) -> Releva
     shown, told = log.clicks.row_impressions > 0, ~np.isnan(people)
     linear, trees = both[own, :, rows].T
     factor = np.where(table.shown, 1.0, query_factors(log, (linear + trees) / 2, table.shown)[log.queries])
+    most = log.clicks.most_value
     share = np.where(shown, 1.0, np.where(told, RATED_BY_PEOPLE, NEVER_SHOWN)) * factor
-    groups = np.minimum(share * both.mean(axis=1), 1.0)
+    groups = np.minimum(share * both.mean(axis=1), most)
     spread = np.where(shown, BELOW_CLICKS, np.where(told, OFF_BY_PEOPLE, OFF)) * groups[own, rows]
     apart = share * (linear - trees) / 2
     hidden = _hidden_check(log, table, usable, own % _HIDDEN_FOLDS, seed)
     by_people = int((told & ~shown).sum())
-    return RelevanceModel(groups[own, rows], spread, groups, apart, hidden, by_people)
+    return RelevanceModel(groups[own, rows], spread, groups, apart, hidden, by_people, most)
 
 
 def query_factors(log: LoggedClicks, predicted: Floats, examined: Flags) -> Floats:
@@ -155,16 +158,16 @@ def query_factors(log: LoggedClicks, predicted: Floats, examined: Flags) -> Floa
     """
     exposure = np.where(examined, log.exposure, 0.0)
     expected = exposure * predicted
-    error = np.where(examined, log.excess_clicks, 0.0) - expected
+    error, spread = np.where(examined, log.excess_value, 0.0) - expected, log.clicks.value_spread
     by_query, total = log.by_query, log.by_query(expected)
     pairs = (total**2 - by_query(expected**2)).sum()
     if pairs <= 0 or log.clicks.display is not None:
         return np.ones(len(total))
     shared = by_query(error)
     variance = max(float((shared**2 - by_query(error**2)).sum() / pairs), 0.0)
-    single = error**2 - expected - variance * expected**2  # beyond chance and what the query has in common
+    single = error**2 - spread * expected - variance * expected**2  # beyond chance and what the query has in common
     unexplained = max(float(single.sum() / (expected @ exposure)), 0.0)
-    noise = by_query(expected * (1 + unexplained * exposure))
+    noise = by_query(expected * (spread + unexplained * exposure))
     known = np.divide(variance * total, variance * total**2 + noise, out=np.zeros(len(total)), where=noise > 0)
     return np.asarray(np.maximum(1 + known * shared, 0.0))
 
@@ -204,9 +207,9 @@ def _hidden_check(log: LoggedClicks, table: _Table, usable: Flags, fold: IntArra
     total = exposure.sum()
     if total <= 0:
         return None
-    missed = log.by_query(np.where(lowest, log.excess_clicks - exposure * own, 0.0)) / total
+    missed = log.by_query(np.where(lowest, log.excess_value - exposure * own, 0.0)) / total
     error = float(np.sqrt((missed**2).sum()))
-    return HiddenCheck(float(exposure @ own / total), float(log.excess_clicks[lowest].sum() / total), error)
+    return HiddenCheck(float(exposure @ own / total), float(log.excess_value[lowest].sum() / total), error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,11 +218,12 @@ class _Table:
 
     levels     features by quantile, from 0, and -1 where they are missing: for trees
     scaled     in standard deviations, without gaps: for the linear model
-    target     clicks over examinations
+    target     clicks over examinations, or their value
     weight     examinations / (1 + examinations): those of one result say less and less
     shown      whether a candidate was examined at all
     height     its mean position
     examined   exposure and clicks, which calibrate ratings
+    most       the largest target there can be
     ratings    by machines, then by people, NaN where there are none; only those that are used
     """
 
@@ -230,6 +234,7 @@ class _Table:
     shown: Flags
     height: Floats
     examined: Examined
+    most: float
     ratings: tuple[Floats, ...]
 
     @classmethod
@@ -239,8 +244,9 @@ class _Table:
         shown = log.seen & (log.exposure > 0)
         clicks = log.clicks
         height = log.by_row(clicks.impressions * clicks.position) / np.maximum(clicks.row_impressions, 1)
-        target, weight = (np.where(shown, values, 0.0) for values in (examined.relevance, examined.weight))
-        return cls(_levels(features), _scaled(features), target, weight, shown, height, examined, used)
+        target = np.divide(log.excess_value, log.exposure, out=np.zeros(len(shown)), where=shown)
+        weight, most = np.where(shown, examined.weight, 0.0), clicks.most_value
+        return cls(_levels(features), _scaled(features), target, weight, shown, height, examined, most, used)
 
     def predictions(self, learned: Flags, seed: int) -> Floats:
         """(2, rows) what the linear model and the trees predict, learned from some rows.
@@ -273,7 +279,7 @@ class _Table:
         for first in range(0, len(learned), _BLOCK):  # both copy what they predict
             block = slice(first, first + _BLOCK)
             both[:, block] = linear.predict(scaled[block]), trees.predict(levels[block])
-        return np.clip(both, 0.0, 1.0)
+        return np.clip(both, 0.0, self.most)
 
 
 def _levels(features: NDArray[Any]) -> NDArray[np.int8]:

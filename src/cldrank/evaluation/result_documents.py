@@ -221,6 +221,8 @@ def source(result: JudgedByClicks) -> str:
         f"{count(seen.queries, 'query', 'queries')}, {count(seen.pages, 'page')}, "
         f"{count(seen.impressions, 'impression')}, {count(seen.clicks, 'click')}"
     )
+    if seen.events:
+        log += f"; relevance counts what events are worth: {seen.events}"
     known = "with intervals" if result.curve_is_estimated else "without intervals, so nothing says how wrong it may be"
     curve = f"{result.curve} ({known})"
     if result.left_out:
@@ -381,13 +383,16 @@ def _break_even_words(never_shown: NeverShown, new: str) -> str:
     even, model = never_shown.break_even, never_shown.model
     if even is not None and even.high < 0:
         text = f"{new} would be better even if none of them were relevant"
-    elif even is not None and even.low > 1:
+    elif even is not None and even.low > never_shown.most:
         text = f"{new} would not be better even if all of them were relevant"
-    elif even is not None and 0 < even.estimate < 1:
-        text = f"Break-even: {new} is better if at least {_percent_range(even)} of them are relevant"
+    elif even is not None and 0 < even.estimate < never_shown.most:
+        level = f"at least {_level_range(even, never_shown)} of them are relevant"
+        if never_shown.most != 1:
+            level = f"they are worth at least {_level_range(even, never_shown)} when examined"
+        text = f"Break-even: {new} is better if {level}"
     else:
         text = "Clicks do not tell how relevant they are"
-    return f"{text}." if model is None else f"{text}; the model says {_percent_range(model)}."
+    return f"{text}." if model is None else f"{text}; the model says {_level_range(model, never_shown)}."
 
 
 def _model_words(never_shown: NeverShown) -> str:
@@ -399,17 +404,19 @@ def _model_words(never_shown: NeverShown) -> str:
     predicted, observed = never_shown.hidden_predicted, never_shown.hidden_observed
     return (
         f"Check of the model: results of the lowest positions were hidden from it; it predicts a relevance of "
-        f"{predicted:.0%} for them, and clicks say {_percent_range(observed)}; the prediction is "
-        f"{_missed_words(predicted, observed)}."
+        f"{_level(predicted, never_shown)} for them, and clicks say {_level_range(observed, never_shown)}; the "
+        f"prediction is {_missed_words(predicted, observed, never_shown)}."
     )
 
 
-def _missed_words(predicted: float, observed: Interval) -> str:
-    """By how much a prediction misses an interval, in points of what is shown of both."""
+def _missed_words(predicted: float, observed: Interval, never_shown: NeverShown) -> str:
+    """By how much a prediction misses an interval, in points of what is shown of both; value is no share."""
     if observed.low <= predicted <= observed.high:
         return "within its error"
     points = abs(round(100 * predicted) - round(100 * observed.estimate))
     by = count(points, "point") if points else "less than a point"
+    if never_shown.most != 1:
+        by = f"{abs(predicted - observed.estimate):.3f}"
     return f"too {'high' if predicted > observed.high else 'low'} by {by}"
 
 
@@ -434,8 +441,14 @@ def _sentence(text: str) -> str:
     return text if text[1:2].isupper() else text[:1].upper() + text[1:]
 
 
-def _percent_range(interval: Interval) -> str:
-    return f"{percent(interval.estimate)} ({span(interval.low, interval.high, '.0%')})"
+def _level(value: float, never_shown: NeverShown) -> str:
+    """A relevance: a share or, where events have weights, a value."""
+    return percent(value) if never_shown.most == 1 else f"{value:.3f}"
+
+
+def _level_range(interval: Interval, never_shown: NeverShown) -> str:
+    form = ".0%" if never_shown.most == 1 else ".3f"
+    return f"{_level(interval.estimate, never_shown)} ({span(interval.low, interval.high, form)})"
 
 
 def prose(text: str) -> doc.Paragraph:

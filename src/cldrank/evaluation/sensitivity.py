@@ -54,6 +54,8 @@ def _times_power(slope: Floats, step: float) -> Floats:
 def check_permuted(clicks: ClickEstimator, measure: ClickMeasure, order: RankOrder) -> PermutationCheck | None:
     """Permute clicks among the impressions of each position, and see whether an order still seems to gain on the log's.
 
+    Where events have weights, clicks alone count here: position acts on the click.
+
     Results that were shown are ranked among themselves, by the order and by where they were shown, on average over
     what people examined. Whatever a permutation leaves is due to positions: with the right curve, better results lie
     further up, so that no order gains on that of the log. A gain means that the curve is too steep, or that production
@@ -106,4 +108,5 @@ def _permuted(log: LoggedClicks, random: np.random.Generator) -> LoggedClicks:
             dealt[at] = random.multivariate_hypergeometric(shown, total, method="marginals")
         else:
             dealt[at] = np.minimum(random.multinomial(total, shown / shown.sum()), shown)
-    return LoggedClicks(log.data, replace(table, clicks=dealt, contexts=None), log.curve, log.after)
+    alone = replace(table.clicks_alone(), clicks=dealt, contexts=None)
+    return LoggedClicks(log.data, alone, log.curve, log.after)

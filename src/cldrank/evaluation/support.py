@@ -31,6 +31,7 @@ def look_at_support(clicks: ClickEstimator, measure: ClickMeasure, new: RankOrde
         pages=int(log.pages.sum()),
         impressions=int(shown.sum()),
         clicks=int(log.clicks.clicks.sum()),
+        events=log.clicks.events_in_words,
         shown=_shown(clicks, new, k),
         shown_old=None if old is None else _shown(clicks, old, k),
         effective=total**2 / squares if squares else 0.0,
@@ -67,6 +68,7 @@ def look_at_never_shown(
         hidden_predicted=None if check is None else check.predicted,
         hidden_observed=None if check is None else clicks.interval(check.observed, check.error),
         without_model=reason,
+        most=log.clicks.most_value,
     )
 
 
@@ -87,5 +89,5 @@ def _predicted(clicks: ClickEstimator, weights: Floats) -> Interval | None:
     fit = np.sqrt(model.variance(model.groups @ weights / weights.sum()))
     off = model.off(weights / weights.sum())
     half = clicks.quantile * float(np.linalg.norm([mean.error(clicks.n_queries), fit, off]))
-    low, high = max(mean.value - half, 0.0), min(mean.value + half, 1.0)
+    low, high = max(mean.value - half, 0.0), min(mean.value + half, log.clicks.most_value)
     return Interval(mean.value, low, high, clicks.confidence, clicks.n_queries)

@@ -14,6 +14,7 @@ from cldrank.arguments import check_choice, check_number, check_whole
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import DataError, UsageError
 from cldrank.judgements.relevance_posterior import RelevancePosterior
+from cldrank.methods.click_worth import ClickWorth
 from cldrank.methods.evidence import check_propensities
 from cldrank.methods.rating_quality import Agreement
 from cldrank.propensity import AffineClicks
@@ -126,7 +127,8 @@ def judge_documents(
 
     What was shown a few times is drawn towards what is usual at its position, the more the less it was examined; or,
     if it was rated and ratings agree with clicks, towards what is usual there with such a rating; see
-    `RelevancePosterior`. What was never shown stays unknown, whatever its rating.
+    `RelevancePosterior`. What was never shown stays unknown, whatever its rating. Where events have weights, relevance
+    is times what a click on the document is worth, relative to a mean click (`ClickWorth`), and may exceed 1.
 
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[3], [2], [1]], [7, 7, 7])
@@ -145,6 +147,8 @@ def judge_documents(
     for block, own, wide in model.posteriors():
         ends[0, block], ends[1:, block] = own @ model.grid, model.interval(wide, confidence)
     intervals[:, counts.rows] = ends[:, counts.group]
+    if clicks.event_weights:
+        relevance, low, high = _valued(intervals, ClickWorth.of(clicks, model.curve), confidence)
     slope, _ = slopes_and_bases(model.curve, clicks)
     return Judgements(
         clicks.candidates.query_ids[clicks.candidates.row_queries],
@@ -160,6 +164,19 @@ def judge_documents(
         confidence,
         model.agreements,
     )
+
+
+def _valued(intervals: Floats, worth: ClickWorth, confidence: float) -> Floats:
+    """Relevance and its ends, times what a click is worth; both intervals are independent."""
+    from scipy.special import ndtri
+
+    relevance, low, high = intervals
+    reach = float(ndtri((1 + confidence) / 2)) * worth.error
+    least, most = (np.clip(worth.expected + off, worth.least, worth.most) for off in (-reach, reach))
+    below = np.hypot(worth.expected * np.fmax(relevance - low, 0), relevance * (worth.expected - least))
+    above = np.hypot(worth.expected * np.fmax(high - relevance, 0), relevance * (most - worth.expected))
+    value = relevance * worth.expected
+    return np.stack([value, np.maximum(value - below, 0.0), value + above])
 
 
 def checked_grades(grades: Sequence[float]) -> tuple[float, ...]:

@@ -64,6 +64,11 @@ class CLD(CorrectedMethod):
                 raise UsageError("`target='clicks'` is for a linear model; choose another target for a network.")
             if (evidence.clicks.clicks > evidence.clicks.impressions).any():
                 raise DataError("`target='clicks'` needs at most one click per impression; count first clicks.")
+            if evidence.clicks.event_weights:
+                raise UsageError(
+                    "`target='clicks'` learns from impressions that were clicked or not, without weights of events; "
+                    "choose another target."
+                )
         observed = observe(evidence.data, evidence.clicks, evidence.propensities, self.target)
         settings = {"gamma": float(self.gamma), "unshown_ratio": float(self.unshown_ratio)}
         return self.model.fit_points(observed, self._context(evidence.data), **settings)

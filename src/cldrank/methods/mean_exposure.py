@@ -32,7 +32,7 @@ class Exposure(NamedTuple):
     rows         (rows,) of the dataset, rising
     queries      (rows,)
     pages        (rows,) how often the query was displayed
-    clicked      (rows,) clicks at any position
+    clicked      (rows,) clicks at any position, by what they were worth
     slope        (rows,) Σ_k P(i is shown at k) slope_k, above 0; with propensities, P(i is shown and examined)
     base         (rows,) Σ_k P(i is shown at k) base_k
     n_left_out   candidates of displayed queries that cannot be shown
@@ -68,7 +68,7 @@ def exposure(evidence: Evidence, curve: AffineClicks | SegmentPropensities) -> E
         kept,
         data.row_queries[kept],
         pages[kept],
-        clicks.row_clicks[kept].astype(np.float64),
+        np.bincount(clicks.row, clicks.credit, len(pages))[kept].astype(np.float64, copy=False),
         slope[kept],
         base[kept],
         int((pages > 0).sum()) + n_elsewhere - len(kept),

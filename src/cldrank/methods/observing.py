@@ -28,8 +28,8 @@ def observe(
     """The weighted rows of a click table; without propensities, all positions count as examined.
 
     Each cell is an entry, with its impressions n for a weight and the target that `estimated_relevance` gives; with
-    affine clicks always (c/n - base) / slope. With clicks for a target there are two entries per cell: 1/ρ with weight
-    c, and 0 with weight n - c. Weights of queries multiply all weights.
+    affine clicks always (c/n - base) / slope, where c is `ClickTable.credit`. With clicks for a target there are two
+    entries per cell: 1/ρ with weight c, and 0 with weight n - c. Weights of queries multiply all weights.
 
     >>> data = RankingDataset.from_arrays([[1], [2], [3]], [7, 7, 7])
     >>> table = ClickTable.from_arrays(data, position=[2, 1, 0], impressions=[10, 10, 0], clicks=[1, 4, 0])
@@ -48,7 +48,7 @@ def observe(
     absent[shown] = 0.0
     inverse, base = _correction(clicks, propensities)
     n = clicks.impressions.astype(np.float64)
-    expected = (clicks.clicks.astype(np.float64) / n - base) * inverse
+    expected = (clicks.credit / n - base) * inverse
     offsets = np.append(first, clicks.n_cells).astype(np.int64)
     if target == "clicks":
         targets = np.stack([inverse, np.zeros_like(inverse)], axis=1).ravel()

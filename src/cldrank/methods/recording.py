@@ -30,14 +30,16 @@ def clicks_record(clicks: ClickTable) -> ClicksRecord:
     """The cells in numbers, and their fingerprint."""
     names = ("row", "position", "impressions", "clicks", "display", *(["segment"] if clicks.has_segments else []))
     ratings = clicks.ratings
-    rated = {} if ratings is None else {"people": ratings.people, "machine": ratings.machine}
+    rated: dict[str, Any] = {} if ratings is None else {"people": ratings.people, "machine": ratings.machine}
+    valued = {"value": clicks.value} if clicks.event_weights else {}
     return ClicksRecord(
         impressions=int(clicks.impressions.sum()),
         clicks=int(clicks.clicks.sum()),
         cells=clicks.n_cells,
         shown=int(clicks.shown.sum()),
         depth=clicks.depth,
-        fingerprint=fingerprint_of({name: getattr(clicks, name) for name in names} | rated),
+        fingerprint=fingerprint_of({name: getattr(clicks, name) for name in names} | rated | valued),
+        events=clicks.events_in_words,
     )
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cldrank.clicks.table import ClickTable
 from cldrank.errors import CldrankWarning, warn
+from cldrank.methods.click_worth import ClickWorth
 from cldrank.methods.rating_quality import rated_relevance, rating_levels
 from cldrank.parameters import parameter
 from cldrank.propensity import Propensities, SegmentPropensities
@@ -50,6 +51,9 @@ def estimated_relevance(
     Where the clicks have ratings that agree with them, candidates at a position share a prior only if they are rated
     alike (`rating_levels`).
 
+    Where events have weights, relevance is value per examination in units of a mean click: for ips, c is the value of
+    clicks; otherwise relevance is that of clicks, times what a click on the candidate seems worth (`ClickWorth`).
+
     >>> import cldrank as cr
     >>> data = cr.RankingDataset.from_arrays([[0.0]] * 40, range(40))
     >>> shown = {"position": [2] * 40, "impressions": [1] * 39 + [100], "clicks": [1] * 8 + [0] * 31 + [30]}
@@ -63,11 +67,12 @@ def estimated_relevance(
     """
     rho = propensities.per_cell(clicks)
     if estimate == "ips":
-        return clicks.clicks / (clicks.impressions.astype(np.float64) * rho)
+        return clicks.credit / (clicks.impressions.astype(np.float64) * rho)
     pooled = PooledCells.by(clicks, rho)
     clipped: Floats = np.minimum(pooled.clicks / pooled.exposure, MOST)
+    worth = ClickWorth.of(clicks).expected[clicks.row]
     if estimate == "clipped":
-        return clipped[pooled.of]
+        return clipped[pooled.of] * worth
     expected, level = np.empty(len(clipped)), None
     if clicks.ratings is not None:
         level = np.empty(len(clipped), dtype=np.int64)
@@ -82,4 +87,4 @@ def estimated_relevance(
     if estimate == "mixed":
         trust = pooled.exposure / (1 + pooled.exposure)
         expected = trust * clipped + (1 - trust) * expected
-    return expected[pooled.of]
+    return expected[pooled.of] * worth

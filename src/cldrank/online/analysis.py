@@ -172,7 +172,8 @@ def analyse(
                    perhaps user_id, timestamp, segment, experiment, and new_rank and old_rank of each result
     kind           "interleaving" or "ab"; by default as the columns have it
     measure        what decides, chosen before the experiment: "team credit" or "counterfactual credit"; "clicks",
-                   "clicks@3" or "abandonment" per page; the first of each is the default
+                   "clicks@3" or "abandonment" per page; the first of each is the default. With event_weights, credit is
+                   of value, and "value" or "value@3" per page come first
     margin         the smallest difference that matters, per page; by default 1% of the old value
     planned        the pages at which intervals are to be shortest, fixed before the experiment
     names, shares  of the new and of the old side
@@ -193,10 +194,11 @@ def analyse(
     'better'
     """
     _check(confidence, planned, margin, names, shares, max_rejected)
-    rules = Rules((names[0], names[1]), measure, _worths(propensities))
+    chosen = LogLayout.of(layout, reading)
+    rules = Rules((names[0], names[1]), measure, _worths(propensities), chosen.event_weights)
     with connect("duckdb", memory_limit=memory_limit) as engine:
         sums = experiment_sums(
-            log, engine, LogLayout.of(layout, reading), rules,
+            log, engine, chosen, rules,
             kind=kind, experiment=experiment, rankings=rankings, before=before,
         )  # fmt: skip
     where = frame_name(log) if is_frame(log) else some([log] if isinstance(log, str) else list(map(str, _listed(log))))

@@ -7,7 +7,7 @@ clicked, so that rows that repeat others change nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from cldrank.arguments import check_choice, check_whole
 from cldrank.clicks.aggregate import REASONS, log_source
+from cldrank.clicks.events import CLICK, event_column
 from cldrank.clicks.log.layout import DEEPEST, OF_EXPERIMENTS, LogLayout
 from cldrank.clicks.log.plain_log import Log, open_log, querying
 from cldrank.errors import DataError, UsageError
@@ -60,20 +61,22 @@ class Rules:
     names     of the new side and of the old in the column `team` or `arm`
     measure   what decides; None: the first that the log has
     weights   interleaving: what a click is worth by the rank of its result, from rank 1; empty: 1 / log2(1 + rank)
+    events    what clicks and other events are worth; empty: clicks alone count
     """
 
     names: tuple[str, str] = ("new", "old")
     measure: str | None = None
     weights: tuple[float, ...] = ()
+    events: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def top(self) -> int:
         """A/B: how many results from the top count for clicks in the top."""
         name, _, top = (self.measure or "").partition("@")
-        if name != "clicks" or not top:
+        if name not in ("clicks", "value") or not top:
             return 3
         if not top.isdecimal():
-            raise UsageError(f"`measure` must be clicks@3 or such, not {self.measure!r}.")
+            raise UsageError(f"`measure` must be {name}@3 or such, not {self.measure!r}.")
         return check_whole("measure", int(top), least=1, most=DEEPEST_READ)
 
 
@@ -142,6 +145,9 @@ def experiment_sums(
     if not np.sum(total.of("pages")):
         why = listed([f"{n:,} pages: {PAGE_REASONS[reason]}" for reason, n in aside.items()]) or "there is none"
         raise DataError(f"{log.table.where}: no page of the experiment can be used; {why}.")
+    if rules.events:
+        worth = listed(f"{name} {weight:g}" for name, weight in rules.events.items())
+        notes.append(f"Clicks count by what they are worth, with the events that followed: {worth}.")
     if len(overview.experiments) == 1:
         (experiment,) = overview.experiments
     rows = {"read": overview.rows, "set aside": sum(overview.rejected.values()), "repeated": repeated}
@@ -296,17 +302,29 @@ class _Reading:
     def measures(self) -> dict[str, str]:
         """SQL for the measures of a page, by name, from its bits."""
         if self.kind == "ab":
+            top = (1 << self.rules.top) - 1
             return {
+                **({"value": self._value(), f"value@{self.rules.top}": self._value(f"& {top}")} if self.events else {}),
                 "clicks": "bit_count(clicked)",
-                f"clicks@{self.rules.top}": f"bit_count(clicked & {(1 << self.rules.top) - 1})",
+                f"clicks@{self.rules.top}": f"bit_count(clicked & {top})",
                 "abandonment": "CASE WHEN clicked = 0 THEN 1 ELSE 0 END",
             }
-        measures = {"team credit": "bit_count(clicked & new_bits) - bit_count(clicked & old_bits)"}
+        measures = {"team credit": f"{self._value('& new_bits')} - {self._value('& old_bits')}"}
         if self.has_ranks:
             measures["counterfactual credit"] = "new_worth - old_worth"
             measures["worth of clicks"] = "old_worth"
         first = f"((new_bits >> {_AGREED}) & 1) - ((old_bits >> {_AGREED}) & 1)"
-        return {**measures, "clicks": "bit_count(clicked)", "first": first}
+        return {**measures, "clicks": self._value(), "first": first}
+
+    @property
+    def events(self) -> dict[str, float]:
+        """The weight of each event that has one, by the bits or the column that say where it happened."""
+        return {"clicked" if name == CLICK else event_column(name): w for name, w in self.rules.events.items() if w}
+
+    def _value(self, where: str = "") -> str:
+        """SQL for the clicks of a page, or for what they and other events are worth, on some of its results."""
+        weighted = [f"{weight!r} * bit_count({bits} {where})" for bits, weight in self.events.items()]
+        return f"({' + '.join(weighted)})" if weighted else f"bit_count(clicked {where})"
 
     @property
     def has_ranks(self) -> bool:
@@ -364,6 +382,7 @@ class _Reading:
         own = {"session_id": "session_id", "user": f"CAST({user} AS VARCHAR)", **self._apart}
         own |= {"results": "CAST(count(*) AS INTEGER)", **(self._arm() if self.kind == "ab" else self._worths())}
         conditions = {"shown": "TRUE", "clicked": "clicks > 0", **({} if self.kind == "ab" else self._draft())}
+        conditions |= {name: f"{name} > 0" for name in self.events if name != "clicked"}
         gathered, bits = _bits(conditions, min(self.overview.depth, DEEPEST_READ))
         by_page = f"SELECT {_listing({**own, **gathered})} FROM {rows or self.rows()} GROUP BY session_id, query_id"
         by_page = f"SELECT *, {_listing(bits)} FROM ({by_page})"
@@ -424,6 +443,8 @@ class _Reading:
         worth = f"1 / log2(1 + {rank})"
         if self.rules.weights:
             worth = f"coalesce(list_extract([{', '.join(map(repr, self.rules.weights))}], CAST({rank} AS INTEGER)), 0)"
+        of_events = [f"{weight!r} * {'1' if column == 'clicked' else column}" for column, weight in self.events.items()]
+        worth = f"({' + '.join(of_events)}) * {worth}" if of_events else worth
         return f"CASE WHEN clicks > 0 AND {rank} <= {self.overview.depth} THEN {worth} ELSE 0 END"
 
     def _with_rankings(self) -> str:

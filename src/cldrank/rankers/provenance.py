@@ -60,7 +60,10 @@ class MethodRecord(Record, frozen=True):
 
 
 class ClicksRecord(Record, frozen=True):
-    """The clicks that a ranker was learned from: `cells` are candidates at positions down to `depth`."""
+    """The clicks that a ranker was learned from: `cells` are candidates at positions down to `depth`.
+
+    events   their weights and numbers, in words; empty where clicks alone counted
+    """
 
     impressions: Count
     clicks: Count
@@ -68,6 +71,7 @@ class ClicksRecord(Record, frozen=True):
     shown: Count
     depth: Count
     fingerprint: Fingerprint
+    events: str = ""
 
 
 class CurveRecord(Record, frozen=True):

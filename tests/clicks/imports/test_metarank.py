@@ -66,8 +66,10 @@ def test_rankings_and_interactions(tmp_path: Path, engine: Any) -> None:
         ("click", "repeated"): 1,
         ("click", "never shown"): 1,
         ("click", "no id"): 1,
-        ("other", "other action"): 3,
+        ("other", "other action"): 2,
     }
+    assert report.actions == {"purchase": 1}
+    assert [row["purchase"] for row in rows] == [False, False, False, True]
 
 
 def test_other_interactions_as_clicks(tmp_path: Path) -> None:

@@ -193,8 +193,8 @@ class TestPositions:
             ("query", "another query"): 1,
             ("impression", "another query"): 1,
             ("click", "not logged"): 1,
-            ("other", "other action"): 1,
         }
+        assert report.actions == {"purchase": 1}
 
     def test_features_logged_with_impressions_are_kept(self, tmp_path: Path, engine: Any) -> None:
         shown = _event("impression", "1", "a", 1)
@@ -233,14 +233,19 @@ class TestRows:
             _event("click", "1", "a", time=5),
             _event("click", "1", "a", time=9),
             _event("click", "1", "a", time=9),
-            _event("add_to_cart", "1", "a", time=9),
+            _event("Add to cart", "1", "a", time=9),
+            _event("Add to cart", "1", "z", time=9),  # on nothing that was shown
+            _event("2nd look", "1", "b", time=9),  # no name that a column could have
         ]
         (tmp_path / "e.jsonl").write_text("".join(json.dumps(one) + "\n" for one in made))
         paths = tmp_path / "q.jsonl", tmp_path / "e.jsonl"
         report = imported(paths, tmp_path / "log.parquet")
         assert (report.clicks, report.clicked) == (2, 1)
-        assert asides(report) == {("click", "repeated"): 1, ("other", "other action"): 1}
-        report = imported(paths, tmp_path / "log.parquet", click_action=["click", "add_to_cart"])
+        assert asides(report) == {("click", "repeated"): 1, ("other", "other action"): 2}
+        assert report.actions == {"add_to_cart": 1}
+        rows = pq.read_table(tmp_path / "log.parquet").sort_by("doc_id")
+        assert rows["add_to_cart"].to_pylist() == [True, False]
+        report = imported(paths, tmp_path / "log.parquet", click_action=["click", "Add to cart"], min_joined=0)
         assert (report.clicks, report.clicked) == (3, 1)
         assert pq.read_table(tmp_path / "log.parquet")["clicked"].to_pylist().count(0) == 1
 

@@ -13,10 +13,11 @@ from os import PathLike
 from typing import Any
 
 from cldrank.arguments import check_choice, check_flag, check_number
-from cldrank.clicks.log.layout import DEEPEST, check_zone
+from cldrank.clicks.events import CLICK
+from cldrank.clicks.log.layout import DEEPEST, OF_EXPERIMENTS, ROLES, check_zone
 from cldrank.clicks.log.plain_log import check_zones, of_users
 from cldrank.errors import DataError, FormatError, UsageError
-from cldrank.tables import Relation
+from cldrank.tables import Relation, quoted
 from cldrank.tables.columns import text_literal
 from cldrank.wording import count, listed, some
 
@@ -37,7 +38,7 @@ _REASONS = {
     "position out of range": "its position lies before the first, or beyond 10,000",
     "not logged": "a click on a result that was returned, without an impression that counts",
     "never shown": "a click on something that its page did not show",
-    "other action": "neither a click nor an impression",
+    "other action": "neither a click nor an impression, and not on a result that its page showed",
 }
 RECORDS = {  # singular and plural, for counts
     "query": ("query", "queries"),
@@ -50,6 +51,7 @@ RECORDS = {  # singular and plural, for counts
 }
 _OPTIONAL = ("timestamp", "user_id", "surface")  # what a page may tell beside its query
 _MOST_EXAMPLES, _MOST_NAMED = 3, 20
+_MOST_ACTIONS = 20  # that become columns, the most frequent
 _STRAY = 0.1  # ordinals at 0 or 1, relative to the others, up to which they are mistakes
 
 
@@ -156,6 +158,7 @@ class ImportReport:
     set_aside     all that did not become part of the log
     joined        shares: of impressions and clicks joined to their page, of clicks joined to a result
     notes         what to know before the log is used
+    actions       other actions on results in the log, by the column that says where they happened
 
     >>> aside = (SetAside("click", "never shown", 1, "q1"),)
     >>> report = ImportReport("ubi", "log.parquet", {"query": 2, "click": 3}, 2, 20, 2, 2, aside)
@@ -173,6 +176,7 @@ class ImportReport:
     set_aside: tuple[SetAside, ...] = ()
     joined: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    actions: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
     def aside(self, record: str, reason: str | None = None) -> int:
@@ -198,6 +202,9 @@ class ImportReport:
             f"{count(self.rows, 'row')} of {count(self.pages, 'page')} written, {self.clicked:,} of them clicked "
             f"({count(self.clicks, 'click')})"
         )
+        if self.actions:
+            actions = [f"{name} ({number:,})" for name, number in self.actions.items()]
+            lines.append(f"other actions, each a column: {some(actions)}")
         return "\n".join(lines)
 
 
@@ -207,13 +214,16 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
         check_zones(records.pages, records.where)
     pages = _with_reasons(records.pages, options)
     engine = pages.engine
-    own = {"page": "<> 'other'", "doc_id": "<> 'other'", "ordinal": "= 'impression'", "action": "<> 'impression'"}
-    own |= {"mark": "= 'click'", "features": "= 'impression'"}
+    own = {"ordinal": "= 'impression'", "action": "<> 'impression'", "mark": "= 'click'", "features": "= 'impression'"}
     reason = "p.reason"
     if "shares_id" in pages.columns:
         own["query"] = "<> 'other'"
         reason = "CASE WHEN shares_id AND e.query <> p.query THEN 'another query' ELSE p.reason END"
-    columns = [f"CASE WHEN record {which} THEN {name} END AS {name}" for name, which in own.items()]
+    columns = [
+        "page",
+        "doc_id",
+        *(f"CASE WHEN record {which} THEN {name} END AS {name}" for name, which in own.items()),
+    ]
     events = engine.hold(
         "SELECT record, e.page AS page, doc_id, ordinal, action, mark, features, p.page IS NOT NULL AS is_known, "
         f"{reason} AS page_reason, client, nullif(list_position(documents, doc_id), 0) AS place "
@@ -234,7 +244,8 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
         notes.append(every if options.impressions == "returned" else others + every)
     items = _positioned(events, pages, position, shown)
     results, judged = _matched(items, ", min(features) AS features" if counts["featured"] else "")
-    rejects = _set_aside(records.page_name, pages, items, results, judged)
+    acted, actions = _actions(items, results, options)
+    rejects = _set_aside(records.page_name, pages, items, results, judged, acted)
     set_aside = tuple(
         replace(entry, example=other_actions(rejects, "CAST(sum(rows) AS BIGINT)"))
         if entry.reason == "other action"
@@ -249,13 +260,14 @@ def join_records(records: Records, options: ImportOptions) -> tuple[Relation, Re
     kept = {
         record: n - sum(entry.count for entry in set_aside if entry.record == record) for record, n in came_in.items()
     }
-    rows = _rows(results, judged, pages)
+    rows = _rows(results, judged, pages, acted, actions)
     clicked = engine.row(f"SELECT count(*) AS n FROM {rows} WHERE clicked > 0")["n"]
     made = kept[records.page_name], kept[shown], clicked, kept["click"]
     if not kept[shown]:
         why = "; ".join(str(aside).strip() for aside in set_aside)
         raise DataError(f"nothing was shown on any page, and there is no log to write ({why}).")
-    return rows, rejects, ImportReport("", "", came_in, *made, set_aside=set_aside, joined=shares, notes=tuple(notes))
+    facts: dict[str, Any] = {"joined": shares, "notes": tuple(notes), "actions": actions}
+    return rows, rejects, ImportReport("", "", came_in, *made, set_aside=set_aside, **facts)
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -295,7 +307,8 @@ def _event_counts(events: Relation) -> dict[str, int]:
     """How many events there are of each kind, and how many name their page, or have features."""
     kinds = [f"count(*) FILTER (WHERE record = '{kind}') AS {kind}" for kind in ("impression", "click", "other")]
     return events.engine.row(
-        f"SELECT {', '.join(kinds)}, count(page) AS named, count(features) AS featured FROM {events}"
+        f"SELECT {', '.join(kinds)}, count(page) FILTER (WHERE record <> 'other') AS named, "
+        f"count(features) AS featured FROM {events}"
     )
 
 
@@ -431,25 +444,54 @@ def _matched(items: Relation, features: str) -> tuple[Relation, Relation]:
     return results, judged
 
 
-def _rows(results: Relation, judged: Relation, pages: Relation) -> Relation:
-    """The log: a row per result that was shown."""
+def _actions(items: Relation, results: Relation, options: ImportOptions) -> tuple[Relation, dict[str, int]]:
+    """Other actions, with a name for each that is `kept`, and how many there are by name, the most frequent first.
+
+    Kept are those on results that their page showed, if a column can have their name, in small letters.
+    """
+    engine, name = items.engine, "regexp_replace(lower(action), '[^a-z0-9_]+', '_', 'g')"
+    found = engine.hold(
+        f"SELECT action, {name} AS name, page, doc_id, top IS NOT NULL AS on_page FROM (SELECT * FROM {items} WHERE "
+        f"record = 'other') LEFT JOIN (SELECT page, doc_id, top FROM {results}) USING (page, doc_id)"
+    )
+    counts = engine.rows(
+        f"SELECT name, count(*) AS n FROM {found} WHERE on_page AND regexp_matches(name, '^[a-z]') AND action NOT IN "
+        f"({', '.join(map(text_literal, options.impression_action))}) GROUP BY name ORDER BY n DESC, name"
+    )
+    taken = (*ROLES, *OF_EXPERIMENTS, CLICK)
+    actions = {row["name"]: int(row["n"]) for row in counts if row["name"] not in taken}
+    actions = dict(list(actions.items())[:_MOST_ACTIONS])
+    among = f"name IN ({', '.join(map(text_literal, actions))})" if actions else "FALSE"
+    return engine.sql(f"SELECT *, coalesce(on_page AND {among}, FALSE) AS kept FROM {found}"), actions
+
+
+def _rows(results: Relation, judged: Relation, pages: Relation, others: Relation, actions: Collection[str]) -> Relation:
+    """The log: a row per result that was shown, with a column for each kind of action on it."""
     known = f"(SELECT * FROM {pages} WHERE reason IS NULL)"
     filled = pages.engine.row(f"SELECT {', '.join(f'count({name}) AS {name}' for name in _OPTIONAL)} FROM {known}")
     values = {"timestamp": "CAST(timestamp AS TIMESTAMPTZ)", "user_id": "user_id", "surface": "surface"}
     optional = "".join(f", {values[name]} AS {name}" for name, number in filled.items() if number)
     optional += ", features" if "features" in results.columns else ""
     lost = f"SELECT page, doc_id, count(*) AS lost FROM {judged} WHERE position IS NULL GROUP BY page, doc_id"
+    acted, joined = "", ""
+    if actions:
+        acted = "".join(f", coalesce(a{at} > 0, FALSE) AS {quoted(name)}" for at, name in enumerate(actions))
+        sums = [f"count(*) FILTER (WHERE name = {text_literal(name)}) AS a{at}" for at, name in enumerate(actions)]
+        by_result = f"SELECT page, doc_id, {', '.join(sums)} FROM {others} WHERE kept GROUP BY page, doc_id"
+        joined = f"LEFT JOIN ({by_result}) USING (page, doc_id) "
     return pages.engine.sql(
         "SELECT page AS session_id, query AS query_id, doc_id, CAST(top AS INTEGER) AS position, "
-        f"CAST(clicks - coalesce(lost, 0) AS INTEGER) AS clicked{optional} FROM {results} LEFT JOIN ({lost}) "
-        f"USING (page, doc_id) JOIN {known} USING (page) WHERE top IS NOT NULL"
+        f"CAST(clicks - coalesce(lost, 0) AS INTEGER) AS clicked{acted}{optional} FROM {results} LEFT JOIN ({lost}) "
+        f"USING (page, doc_id) {joined}JOIN {known} USING (page) WHERE top IS NOT NULL"
     )
 
 
 # -- the account -------------------------------------------------------------------------------------------------------
 
 
-def _set_aside(page_name: str, pages: Relation, items: Relation, results: Relation, judged: Relation) -> Relation:
+def _set_aside(
+    page_name: str, pages: Relation, items: Relation, results: Relation, judged: Relation, others: Relation
+) -> Relation:
     """All records that did not become part of the log; `rows` are alike."""
     empty = f"CASE WHEN page IN (SELECT page FROM {results} WHERE top IS NOT NULL) THEN NULL ELSE 'no results' END"
     of_pages = (
@@ -457,11 +499,15 @@ def _set_aside(page_name: str, pages: Relation, items: Relation, results: Relati
         f"position, NULL AS action FROM {pages}"
     )
     of_events = "SELECT record, reason, page, NULL AS query, doc_id, position, action FROM"
+    of_others = (
+        "SELECT 'other' AS record, 'other action' AS reason, NULL AS page, NULL AS query, NULL AS doc_id, NULL AS "
+        f"position, action FROM {others} WHERE NOT kept"
+    )
     every = " UNION ALL ".join(
         "SELECT record, reason, CAST(page AS VARCHAR) AS session_id, CAST(query AS VARCHAR) AS query_id, CAST(doc_id "
         "AS VARCHAR) AS doc_id, CAST(position AS BIGINT) AS position, CAST(action AS VARCHAR) AS action "
         f"FROM ({part}) WHERE reason IS NOT NULL"
-        for part in (of_pages, f"{of_events} {items}", f"{of_events} {judged}")
+        for part in (of_pages, f"{of_events} {items} WHERE record <> 'other'", f"{of_events} {judged}", of_others)
     )
     return pages.engine.hold(f"SELECT *, count(*) AS rows FROM ({every}) GROUP BY ALL")
 

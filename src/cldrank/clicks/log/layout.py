@@ -10,6 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from cldrank.arguments import check_choice, check_flag
+from cldrank.clicks.events import CLICK, checked_weights
 from cldrank.errors import UsageError
 from cldrank.reading import reading
 from cldrank.tables import Role, resolve_columns
@@ -40,6 +41,8 @@ class LogLayout:
                      theirs is refused
     exclude_users    users whose rows are set aside: their ids, or a file with an id per line
     exclude_bots     set aside the rows of users (or sessions, in a log without users) that do not look human
+    event_weights    what clicks and other events are worth: {"click": 1, "purchase": 10}. Each event but click is a
+                     column of that name, true where it followed, or a number of times; empty: only clicks are counted
 
     >>> LogLayout.of(None, {"columns": {"doc_id": "item"}, "first_position": 0}).first_position
     0
@@ -54,12 +57,24 @@ class LogLayout:
     time_zone: str | None = None
     exclude_users: str | PathLike[str] | Collection[Any] | None = None
     exclude_bots: bool = False
+    event_weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_flag("exclude_bots", self.exclude_bots)
         if self.first_position is not None:
             check_choice("first_position", self.first_position, (0, 1))
         check_zone(self.time_zone)
+        object.__setattr__(self, "event_weights", checked_weights(self.event_weights))
+        taken = [name for name in self.events if name in (*ROLES, *OF_EXPERIMENTS)]
+        if taken:
+            raise UsageError(
+                f"`event_weights` names {taken[0]!r}, which is the role of another column; give the event another name."
+            )
+
+    @property
+    def events(self) -> list[str]:
+        """The events beside clicks."""
+        return [name for name in self.event_weights if name != CLICK]
 
     @classmethod
     def of(cls, layout: LogLayout | None, options: Mapping[str, Any]) -> LogLayout:
@@ -68,7 +83,8 @@ class LogLayout:
         for name in options:
             if name not in known:
                 raise UsageError(f"`{name}` is not an option for reading logs; those are {listed(known)}.")
-        chosen = {name: value for name, value in options.items() if name != "columns" or value is not None}
+        by_name = ("columns", "event_weights")
+        chosen = {name: value for name, value in options.items() if name not in by_name or value is not None}
         return replace(layout or cls(), **chosen)
 
     @property
@@ -109,11 +125,11 @@ def columns_of(
 
     further   roles that only logs of some kind have, such as those of experiments
     """
-    known, optional = (*ROLES, *further), (*OPTIONAL, *further)
+    known, optional = (*ROLES, *further, *layout.events), (*OPTIONAL, *further)
     every = [Role(role, by_name=False) for role in known]
     resolve_columns(available, layout.columns, every, where, shared=known)  # refuses unknown roles and columns
     by_name = [role for role in known if role in available and role != SEGMENT]
-    wanted = [*_wanted({*by_name, *layout.columns}, layout), *further]
+    wanted = [*_wanted({*by_name, *layout.columns}, layout), *further, *layout.events]
     lacking = [role for role in wanted if role not in (*optional, *available, *layout.columns)]
     later = () if lacking[1:] else ("position",)  # where others are missing as well, all are named at once
     roles = [Role(role, required=role not in (*optional, *later)) for role in wanted]

@@ -5,7 +5,8 @@ A single query makes the table, in steps that each SELECT from the step before:
     raw      the columns by their roles; a log of pages is split into a row per displayed result, and a row per click on
              what its page does not show
     read     ids, whole numbers and instants (see `casts`), and whether a value is unreadable
-    plain    session_id, query_id, doc_id, position (from 1), clicks (0 for none), reason, and what else the log has
+    plain    session_id, query_id, doc_id, position (from 1), clicks (0 for none), reason, and what else the log has:
+             of each event, such as event_purchase, 1 where it followed, and unclicked where no click was logged for it
 
 Everything else (counting, account, audit) reads that table. Rows that repeat others are found by `aggregate`.
 """
@@ -22,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import types
 
+from cldrank.clicks.events import event_column, events_among
 from cldrank.clicks.log import casts
 from cldrank.clicks.log.casts import Cast, Field, locate
 from cldrank.clicks.log.layout import (
@@ -49,6 +51,7 @@ _AS_THEY_ARE = (*KEYS, "user_id", "ranker_id", "surface", *_TEXTS, SEGMENT)  # r
 _CLICKED_LISTS = ("clicked_positions", "clicked_documents")  # lists of what was clicked, not of results
 _OF_RESULTS = ("doc_id", "clicked", "position")  # a page has a list of them
 _FEW_ROWS = 10
+_NOT_A_TIME = "not true, false or a number of clicks"
 _ONE_QUERY = "all"  # the query of a log without queries
 _LONGEST_EXAMPLE = 40  # letters
 
@@ -90,6 +93,11 @@ class Log:
     def has(self, column: str) -> bool:
         """Whether the log has an optional column."""
         return column in self.table.columns
+
+    @property
+    def events(self) -> list[str]:
+        """The columns of events beside clicks."""
+        return [*map(event_column, events_among(self.table.columns))]
 
     def set_aside(self, condition: str, why: str, *, first: bool = False) -> Log:
         """The log with a reason for the rows that a condition of SQL names; `first`: also in place of other reasons."""
@@ -206,6 +214,7 @@ class _PlainQuery:
         reasons += [(fault.condition, f"'{fault.reason}'") for fault in faults]
         cases = " ".join(f"WHEN {condition} THEN {why}" for condition, why in reasons)
         extra = [role for role in (*OPTIONAL, *OF_EXPERIMENTS, SEGMENT) if role in kinds]
+        extra += [*map(event_column, self.layout.events), *(["unclicked"] if self.layout.events else [])]
         form = ""
         if "timestamp" in kinds:
             form = f", {casts.time_form('raw_timestamp', kinds['timestamp'], 'timestamp')} AS time_form"
@@ -235,7 +244,7 @@ class _PlainQuery:
         """
         if "position" in fields and not fields["position"].is_list and "position" not in self.layout.columns:
             del fields["position"]  # of the page, say: results have their places in the list
-        for role in (role for role in (*_CLICKED_LISTS, *_OF_RESULTS) if role in fields):
+        for role in (role for role in (*_CLICKED_LISTS, *_OF_RESULTS, *self.layout.events) if role in fields):
             if not fields[role].is_list or (role in _CLICKED_LISTS and fields[role].inner):
                 raise FormatError(f"{self._called(role)} holds {fields[role].kind}, not lists.", path=self.table.where)
         of_page = {role: value for role, value in fields.items() if not value.is_list or role in _CLICKED_LISTS}
@@ -305,9 +314,15 @@ class _PlainQuery:
         position, clicks = self._position(kinds), self._clicks(kinds)
         values = {role: cast.value for role, cast in ids.items()}
         ranks = {role: self._whole(role, kinds) for role in _RANKS if role in kinds}
+        events = {event: self._times(event, kinds) for event in self.layout.events}
         values |= {"position": position.value, "clicks": clicks.value}
+        if events:  # who acts on a result has clicked it
+            happened = {event: f"least({cast.value}, 1)" for event, cast in events.items()}
+            values |= {event_column(event): value for event, value in happened.items()}
+            values["clicks"] = f"greatest({clicks.value}, {', '.join(happened.values())})"
+            values["unclicked"] = f"{clicks.value} = 0 AND {' + '.join(happened.values())} > 0"
         values |= {role: cast.value for role, cast in ranks.items()}
-        odd = {**ids, "position": position, "clicked": clicks, **ranks}
+        odd = {**ids, "position": position, "clicked": clicks, **events, **ranks}
         values |= {f"odd_{role}": f"coalesce({cast.odd}, FALSE)" for role, cast in odd.items()}
         columns = [f"{sql} AS {name}" for name, sql in {**values, **self._optional(kinds)}.items()]
         top, number = self.layout.top, f"not a whole number up to {DEEPEST:,}"
@@ -315,7 +330,7 @@ class _PlainQuery:
         faults += [_Fault("null key", role, f"{role} IS NULL", "empty") for role in KEYS]
         faults += [
             _Fault("not a number", "position", f"odd_position OR position > {DEEPEST}", number),
-            _Fault("not a number", "clicked", "odd_clicked", "not true, false or a number of clicks"),
+            *(_Fault("not a number", role, f"odd_{role}", _NOT_A_TIME) for role in ("clicked", *events)),
             *(_Fault("not a number", role, f"odd_{role} OR {role} < 1", f"{number}, from 1") for role in ranks),
             _Fault("click never shown", "position", "coalesce(position, 0) < 1 AND clicks > 0", ""),
             _Fault("null key", "position", "position IS NULL AND NOT odd_position", "empty"),
@@ -357,17 +372,21 @@ class _PlainQuery:
     def _clicks(self, kinds: _Kinds) -> Cast:
         """How often each result was clicked."""
         if "clicked" in kinds:
-            cast = self._whole("clicked", kinds, truth=True)
-            clicks = f"coalesce({cast.value}, 0)"
-            if types.is_boolean(kinds["clicked"]):
-                return Cast(clicks)
-            senseless = f"{clicks} NOT BETWEEN 0 AND {DEEPEST}"
-            return Cast(f"CASE WHEN {senseless} THEN 0 ELSE {clicks} END", f"{cast.odd} OR {senseless}")
+            return self._times("clicked", kinds)
         own, clicked = f"TRY_CAST(value AS DOUBLE) = entry + {self.layout.top - 1}", "raw_clicked_positions"
         if "clicked_documents" in kinds:  # as text, since either may be written as numbers
             own, clicked = "CAST(value AS VARCHAR) = CAST(raw_doc_id AS VARCHAR)", "raw_clicked_documents"
         number = f"CAST(coalesce(array_length(list_filter({clicked}, lambda value: {own})), 0) AS BIGINT)"
         return Cast(f"CASE WHEN entry IS NULL THEN 0 ELSE {number} END")
+
+    def _times(self, role: str, kinds: _Kinds) -> Cast:
+        """How often something happened on a result: true and false, or a number; null means never."""
+        cast = self._whole(role, kinds, truth=True)
+        times = f"coalesce({cast.value}, 0)"
+        if types.is_boolean(kinds[role]):
+            return Cast(times)
+        senseless = f"{times} NOT BETWEEN 0 AND {DEEPEST}"
+        return Cast(f"CASE WHEN {senseless} THEN 0 ELSE {times} END", f"{cast.odd} OR {senseless}")
 
     def _optional(self, kinds: _Kinds) -> dict[str, str]:
         """What else the log says of a row."""

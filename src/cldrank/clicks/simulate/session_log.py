@@ -56,7 +56,7 @@ def save_log(
         together = -(-_GROUP_ROWS // (BLOCK * simulation.longest_page))  # blocks that make a row group
         while group := list(islice(blocks, together)):
             for block in group:
-                counts.add(block.rows, block.clicked)
+                counts.add(block.rows, block.clicked, block.events)
             table = pa.Table.from_batches([columns.batch(block) for block in group])
             waiting.append(thread.submit(writer.write_table, table, row_group_size=len(table)))
             if len(waiting) > _WAITING:
@@ -72,7 +72,7 @@ class Columns:
     """Turns sessions into the columns of a log."""
 
     def __init__(self, simulation: Simulation, segment: tuple[str, str] | None = None) -> None:
-        if segment is not None and segment[0].lower() in _OWN_COLUMNS:
+        if segment is not None and segment[0].lower() in (*_OWN_COLUMNS, *simulation.events):
             raise UsageError(
                 f"`segment` cannot be named {segment[0]}, which is a column of the log; choose another name, such "
                 "as device."
@@ -83,7 +83,8 @@ class Columns:
         self.display = display_probability(simulation) if simulation.varies else None
         session = pa.int64() if segment is None else pa.string()
         fields = [("session_id", session), ("query_id", self.query_ids.type), ("doc_id", self.doc_ids.type)]
-        fields += [("position", pa.int32()), ("clicked", pa.bool_())]
+        self.events = list(simulation.after_click.chances)
+        fields += [("position", pa.int32()), ("clicked", pa.bool_()), *((name, pa.bool_()) for name in self.events)]
         fields += [("ranker_id", _NAME), ("propensity", pa.float64())] if self.display else []
         fields += [(segment[0], _NAME)] if segment else []
         self.schema = pa.schema(fields)
@@ -105,14 +106,15 @@ class Columns:
         sessions = np.arange(block.first, block.first + len(block.queries))
         place = np.tile(np.arange(1, depth + 1, dtype=np.int32), len(block.queries))
         codes = [np.repeat(values, depth) for values in (sessions, block.queries, block.layout.astype(np.int32))]
-        values = [*codes, rows, place, block.clicked.ravel()]
+        happened = [block.events[name].ravel() > 0 for name in self.events]
+        values = [*codes, rows, place, block.clicked.ravel(), *happened]
         if rows.min(initial=0) < 0:  # some pages are shorter
             values = [part[rows >= 0] for part in values]
-        session, query, layout, row, position, clicked = values
+        session, query, layout, row, position, *acted = values
         ids = pa.array(session)
         if self.segment is not None:
             ids = pc.binary_join_element_wise(self.segment[1], ids.cast(pa.string()), "-")
-        columns = [ids, self.query_ids.take(query), self.doc_ids.take(row), pa.array(position), pa.array(clicked)]
+        columns = [ids, self.query_ids.take(query), self.doc_ids.take(row), pa.array(position), *map(pa.array, acted)]
         if self.display:
             columns.append(pa.DictionaryArray.from_arrays(pa.array(layout), self.names))
             columns.append(pa.array(self.display(query, row, position)))

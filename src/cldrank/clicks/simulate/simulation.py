@@ -15,6 +15,7 @@ from cldrank.arguments import check_number, check_whole, refuse
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.contexts import Contexts, one_segment
 from cldrank.clicks.log.layout import DEEPEST
+from cldrank.clicks.simulate.click_events import EventModel
 from cldrank.clicks.simulate.click_models import ClickModel, PositionBased
 from cldrank.clicks.simulate.policies import Layouts, Policy, Production, TopK
 from cldrank.clicks.table import ClickTable
@@ -39,6 +40,7 @@ class Sessions(NamedTuple):
     layout    (sessions,) the layout of the policy that was shown; the number of layouts if the page was drawn
     rows      (sessions, depth) the dataset row at each position, -1 where the page has ended
     clicked   (sessions, depth)
+    events    (sessions, depth) each: whether it followed the click, by event
     """
 
     first: int
@@ -46,6 +48,7 @@ class Sessions(NamedTuple):
     layout: IntArray
     rows: IntArray
     clicked: NDArray[np.bool_]
+    events: Mapping[str, IntArray]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,6 +62,8 @@ class Simulation:
     depth           how many results a page shows
     relevant_from   the lowest label that counts as relevant; None: 3 where labels reach it, else 1
     production      facts about the production ranker, for the truth file
+    events          what may follow a click, such as {"cart": 0.3, "purchase": 0.1}: how often it does on results of the
+                    highest label, see `EventModel`
 
     Each session draws a query evenly, sees a page of it, and clicks. The same seed gives the same clicks.
 
@@ -74,9 +79,11 @@ class Simulation:
     depth: int = 5
     relevant_from: float | None = None
     production: Mapping[str, Any] = field(default_factory=dict)
+    events: Mapping[str, float] = field(default_factory=dict)
     relevant: NDArray[np.bool_] = field(init=False)
     ranking: Production = field(init=False)
     layouts: Layouts = field(init=False)
+    after_click: EventModel = field(init=False)
 
     def __post_init__(self) -> None:
         depth = check_whole("depth", self.depth, least=1, most=DEEPEST)
@@ -96,6 +103,7 @@ class Simulation:
             "relevant": relevant,
             "ranking": Production(scores, self.dataset.offsets, longest),
             "layouts": self.policy.layouts(longest),
+            "after_click": EventModel.of(self.events, self.dataset.labels),
         }
         for name, value in prepared.items():
             object.__setattr__(self, name, value)
@@ -138,7 +146,7 @@ class Simulation:
         if contexts:
             counts = Counts(self)
             for block in self.sessions(total, seed=seed):
-                counts.add(block.rows, block.clicked)
+                counts.add(block.rows, block.clicked, block.events)
                 if progress:
                     progress(block.first + len(block.queries))
             return counts.table()
@@ -154,7 +162,8 @@ class Simulation:
         if drawn is not None:
             cells.append(self._drawn_cells(drawn, random, progress))
         row, position, impressions, clicks = (np.concatenate(part) for part in zip(*cells, strict=True))
-        return ClickTable(Candidates.of(self.dataset), row, position, impressions, clicks)
+        events = self.after_click.draw(row, clicks, random)
+        return ClickTable(Candidates.of(self.dataset), row, position, impressions, clicks, events=events)
 
     def _layout_shares(self) -> tuple[list[int], NDArray[np.float64]]:
         """What a session may see, and the shares by length of the page: each layout, and a drawn page.
@@ -196,16 +205,17 @@ class Simulation:
             layout, rows = np.zeros(len(queries), dtype=np.int64), self.ranking.top[queries]
             if self.varies:
                 layout, rows = self._varied_pages(queries, random)
-            return Sessions(first, queries, layout, rows, self.model.draw(self.relevant_on(rows), random))
+            clicked = self.model.draw(self.relevant_on(rows), random)
+            return Sessions(first, queries, layout, rows, clicked, self.after_click.draw(rows, clicked, random))
 
         return ahead(block, range(0, total, BLOCK), threads=_DRAWERS, most=_DRAWERS)
 
     def save_log(self, path: str | PathLike[str], sessions: float, **options: Any) -> ClickTable:
         """Save a raw log, a row per impression, as a Parquet file, whole or not at all; return its cells.
 
-        Columns are session_id, query_id, doc_id, position and clicked; if the policy varies pages, also ranker_id
-        (which layout was shown) and propensity (the probability with which the policy shows this document at this
-        position). Memory does not grow with sessions. Options:
+        Columns are session_id, query_id, doc_id, position, clicked and one for each event; if the policy varies pages,
+        also ranker_id (which layout was shown) and propensity (the probability with which the policy shows this
+        document at this position). Memory does not grow with sessions. Options:
 
         seed       the same seed gives the same log
         segment    a column and its value, such as ("device", "phone"), that all rows have; the ids of sessions then
@@ -241,9 +251,10 @@ class Counts:
         self.slot[self.rows] = np.arange(len(self.rows))
         self.impressions = np.zeros(len(self.rows) * self.depth * self.depth, dtype=np.int64)
         self.clicks = np.zeros_like(self.impressions)
+        self.events = {name: np.zeros_like(self.impressions) for name in simulation.after_click.chances}
 
-    def add(self, rows: IntArray, clicked: NDArray[np.bool_]) -> None:
-        """Count the results on some pages."""
+    def add(self, rows: IntArray, clicked: NDArray[np.bool_], events: Mapping[str, IntArray] | None = None) -> None:
+        """Count the results on some pages, and the events that followed clicks."""
         place = np.arange(self.depth)
         last_click = np.zeros(rows.shape, dtype=np.int64)
         last_click[:, 1:] = np.maximum.accumulate(np.where(clicked, place + 1, 0), axis=1)[:, :-1]
@@ -251,6 +262,8 @@ class Counts:
         shown = rows >= 0
         np.add.at(self.impressions, context[shown], 1)
         np.add.at(self.clicks, context[shown & clicked], 1)
+        for name, happened in (events or {}).items():
+            np.add.at(self.events[name], context[happened > 0], 1)
 
     def contexts(self) -> Contexts:
         """The contexts of every cell that was shown."""
@@ -263,7 +276,9 @@ class Counts:
     def table(self) -> ClickTable:
         """The cells, with their candidates."""
         contexts = self.contexts()
-        return ClickTable(self.candidates, **contexts.cells(), contexts=contexts)
+        shown, first = np.flatnonzero(self.impressions), np.flatnonzero(np.diff(contexts.cell, prepend=-1))
+        events = {name: np.add.reduceat(counts[shown], first) for name, counts in self.events.items()}
+        return ClickTable(self.candidates, **contexts.cells(), contexts=contexts, events=events)
 
 
 def whole_sessions(sessions: Any) -> int:

@@ -51,6 +51,7 @@ def truth_of(simulation: Simulation, sessions: float, seed: int, *, by_session: 
         "relevance": {"relevant_from": simulation.relevant_from, "relevant_rows": int(simulation.relevant.sum())},
         "propensities": None if propensities is None else propensities.tolist(),
         "attraction": {"relevant": relevant.tolist(), "irrelevant": irrelevant.tolist()},
+        **({"events": dict(simulation.events)} if simulation.events else {}),
         "production": dict(simulation.production),
         "data": {
             "name": data.name,
