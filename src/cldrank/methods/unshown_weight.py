@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,10 @@ from cldrank._typing import IntArray
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.methods.observing import observe
-from cldrank.models import compiled
-from cldrank.models.pairs import PairTable
 from cldrank.propensity.segment_propensities import Curve
+
+if TYPE_CHECKING:
+    from cldrank.models.pairs import PairTable
 
 Floats = NDArray[np.float64]
 
@@ -74,6 +75,9 @@ def knowledge(data: RankingDataset, clicks: ClickTable, curve: Curve, *, seed: i
 
     Relevance is c/(nρ), without any prior, since priors know production's order.
     """
+    from cldrank.models import compiled  # late: importing a method does not load numba
+    from cldrank.models.pairs import PairTable
+
     observed = observe(data, clicks, curve, "ips")
     table = PairTable.of_targets(observed.shown_rows())
     random = np.random.default_rng([seed, 5])
