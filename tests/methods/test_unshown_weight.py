@@ -9,7 +9,7 @@ from scenes import scene
 import cldrank as cr
 from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.errors import UsageError
-from cldrank.methods.unshown_weight import LEAST, MOST, knowledge, weight_of_unshown
+from cldrank.methods.unshown_weight import MOST, knowledge, weight_of_unshown
 
 RHO = cr.Propensities.power(1.0, 5)
 
@@ -40,8 +40,11 @@ def test_production_that_knows_nothing_is_not() -> None:
     assert known is not None
     assert known.production == pytest.approx(0.5, abs=0.05)
     assert known.clicks > 0.7
-    assert weight_of_unshown(data, clicks, RHO) == LEAST
-    assert cr.CLDPair(model=cr.Linear()).fit(data, clicks, RHO).unshown_weight_ == LEAST
+    weight = weight_of_unshown(data, clicks, RHO)
+    z = (known.clicks - known.production) / known.error
+    assert weight == pytest.approx(MOST / (1 + (z / 2) ** 2))
+    assert weight < 0.02
+    assert cr.CLDPair(model=cr.Linear()).fit(data, clicks, RHO).unshown_weight_ == weight
 
 
 def test_the_error_is_that_of_other_queries() -> None:
@@ -53,7 +56,7 @@ def test_the_error_is_that_of_other_queries() -> None:
 
 def test_missing_values_and_huge_features_do_no_harm() -> None:
     data, clicks = simulated("bad", missing=0.1)
-    assert weight_of_unshown(data, clicks, RHO) == LEAST
+    assert weight_of_unshown(data, clicks, RHO) < 0.02
     features = np.nan_to_num(np.array(data.features))
     features[3, 2] = 1e30
     far = cr.RankingDataset.from_arrays(features, data.row_queries)
@@ -72,7 +75,7 @@ def test_unshown_candidates_pull_scores_down_as_far_as_they_weigh(monkeypatch: p
     data, clicks = simulated("good")
     unshown = ~clicks.shown
     apart = []
-    for weight in (LEAST, MOST):
+    for weight in (MOST / 10, MOST):
         monkeypatch.setattr("cldrank.methods.cld_pair.weight_of_unshown", lambda *_, weight=weight, **__: weight)
         scores = np.asarray(cr.CLDPair(model=cr.Linear()).fit(data, clicks, RHO).predict(data))
         apart.append((scores[~unshown].mean() - scores[unshown].mean()) / scores.std())

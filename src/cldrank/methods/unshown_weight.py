@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-MOST, LEAST = 1 / 3, 0.05  # that all unshown candidates of a query weigh, over those shown
-_normal = NormalDist().cdf
-_DOUBT = 2.0  # standard errors by which clicks must know better before unshown candidates count half as much
+MOST = 1 / 3  # that all unshown candidates of a query weigh, over those shown
+_HALVED = 2.0  # standard errors by which clicks know better where unshown candidates count half as much
+_NO_ERROR = 1e-3  # where all queries agree
 _FOLDS = 5
 _REPEATS = 4  # with other folds: how queries fall into folds changes what a few hundred of them say
 _RIDGE = 0.03  # of the regression, per row
@@ -46,7 +45,7 @@ class Knowledge(NamedTuple):
 def weight_of_unshown(data: RankingDataset, clicks: ClickTable, curve: Curve, *, seed: int = 0) -> float:
     """What all unshown candidates of a query weigh, over those shown.
 
-        max(1/20, Φ(2 - z) / 3),   z = (agreement of clicks - agreement of production) / error
+        1/3 / (1 + (z / 2)²),   z = (agreement of clicks - agreement of production)₊ / error
 
     Production left a candidate out because it took it for irrelevant. Clicks cannot say whether it was right, but they
     say what production knows about results that it did show: `knowledge` compares it with a ranker learned from
@@ -59,15 +58,13 @@ def weight_of_unshown(data: RankingDataset, clicks: ClickTable, curve: Curve, *,
     >>> right = ClickTable.from_arrays(data, clicks=[5, 60, 0] * 30, **shown)
     >>> wrong = ClickTable.from_arrays(data, clicks=[40, 9, 0] * 30, **shown)
     >>> rho = Propensities.power(1, k=2)
-    >>> round(weight_of_unshown(data, right, rho), 2), weight_of_unshown(data, wrong, rho)
-    (0.33, 0.05)
+    >>> round(weight_of_unshown(data, right, rho), 2), round(weight_of_unshown(data, wrong, rho), 2)
+    (0.33, 0.0)
     """
     known = knowledge(data, clicks, curve, seed=seed)
-    if known is None:
+    if known is None or known.clicks <= known.production:
         return MOST
-    if not known.error:
-        return MOST * _normal(_DOUBT) if known.clicks <= known.production else LEAST
-    return max(LEAST, MOST * _normal(_DOUBT - (known.clicks - known.production) / known.error))
+    return MOST / (1 + ((known.clicks - known.production) / (_HALVED * max(known.error, _NO_ERROR))) ** 2)
 
 
 def knowledge(data: RankingDataset, clicks: ClickTable, curve: Curve, *, seed: int = 0) -> Knowledge | None:
