@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import cldrank as cr
+from cldrank.models.pairs import Slopes
+from cldrank.models.trees.tree_fit import ScoreLoss
 
 Run = Callable[..., Any]
 FROM = ("-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1.0")
@@ -62,14 +64,14 @@ class TestDistil:
     def test_stopped_it_leaves_what_was_there(self, run: Run, teacher: str, monkeypatch: pytest.MonkeyPatch) -> None:
         call = ("distil", teacher, "-f", "train.parquet", *SMALL, "-o", "trees")
         assert run(*call).code == 0
-        before, rounds = Path("trees/ranker.json").read_bytes(), iter(range(6))
+        before, rounds, at = Path("trees/ranker.json").read_bytes(), iter(range(7)), ScoreLoss.at
 
-        def stopped(*_: Any) -> tuple[None, None]:
-            if next(rounds) == 5:
+        def stopped(loss: ScoreLoss, scores: Any) -> Slopes:
+            if next(rounds) == 6:
                 raise KeyboardInterrupt
-            return None, None
+            return at(loss, scores)._replace(held_loss=None)
 
-        monkeypatch.setattr("cldrank.models.trees.tree_fit.ScoreLoss.judge", stopped)
+        monkeypatch.setattr(ScoreLoss, "at", stopped)
         assert run(*call).code == 130
         assert Path("trees/ranker.json").read_bytes() == before
         assert len(cr.load_ranker("trees.interrupted").trees) == 5  # type: ignore[attr-defined]

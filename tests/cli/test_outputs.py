@@ -34,6 +34,17 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     "propensity estimate": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
     "simulate": (["train.parquet", "--production", "scores.txt"], ["train.parquet", "scores.txt"]),
     "train cld": (["-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"], ["train.parquet", "cells.parquet"]),
+    "train auto": (
+        ["-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"],
+        ["train.parquet", "cells.parquet"],
+    ),
+    "features collect": (
+        [
+            *("--from", "opensearch", "--url", "http://127.0.0.1:9/products"),
+            *("--queries", "queries.csv", "--featureset", "featureset.json", "--search", "{}"),
+        ],
+        ["queries.csv", "featureset.json"],
+    ),
     "tune": (
         ["cld", "-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"],
         ["train.parquet", "cells.parquet"],
@@ -77,6 +88,8 @@ def scene(folder: Path) -> Path:
     (folder / "log.csv").write_text("\n".join(lines))
     (folder / "scores.txt").write_text("1\n" * 480)
     (folder / "results.parquet").write_bytes(b"PAR1")
+    (folder / "queries.csv").write_text("query_id,query\n1,shoes\n")
+    (folder / "featureset.json").write_text("{}")
     return folder
 
 
