@@ -135,6 +135,7 @@ class TestCounting:
             ({"refund": 1}, FormatError, "refund"),
             ({"position": 1}, UsageError, "role of another column"),
             ({"click": 1, "doc_id": 2}, UsageError, "role of another column"),
+            ({"Position": 1}, UsageError, "role of another column"),  # in SQL the same name
         ],
     )
     def test_unknown_events_are_refused(self, weights: Any, error: type[CldrankError], words: str) -> None:

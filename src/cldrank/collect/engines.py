@@ -73,7 +73,13 @@ class _SearchApi(SearchEngine):
         """The hits of a query, with their ids."""
         more |= {} if self.id_field == "_id" else {"fields": [self.id_field]}
         hits = self.client.ask(path, {"query": query, "size": size, "_source": False, **more})["hits"]["hits"]
-        return [(hit["_id"] if self.id_field == "_id" else hit["fields"][self.id_field][0], hit) for hit in hits]
+        ids = [
+            hit["_id"] if self.id_field == "_id" else hit.get("fields", {}).get(self.id_field, [None])[0]
+            for hit in hits
+        ]
+        if None in ids:
+            raise DataError(f"{self.client.url}: a document has no {self.id_field!r}; `id_field` is a field of all.")
+        return list(zip(ids, hits, strict=True))
 
 
 class OpenSearchLogging(_SearchApi):

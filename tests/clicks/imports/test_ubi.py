@@ -199,11 +199,13 @@ class TestPositions:
     def test_features_logged_with_impressions_are_kept(self, tmp_path: Path, engine: Any) -> None:
         shown = _event("impression", "1", "a", 1)
         shown["event_attributes"]["features"] = {"bm25": 1.5, "age": None}
+        acted = _event("click", "1", "a"), _event("Features", "1", "a")
         (tmp_path / "q.jsonl").write_text(json.dumps({"query_id": "1", "user_query": "x"}) + "\n")
-        (tmp_path / "e.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (shown, _event("click", "1", "a"))))
+        (tmp_path / "e.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (shown, *acted)))
         imported((tmp_path / "q.jsonl", tmp_path / "e.jsonl"), tmp_path / "log.parquet", engine=engine)
         (row,) = pq.read_table(tmp_path / "log.parquet").to_pylist()
         assert json.loads(row["features"]) == {"bm25": 1.5, "age": None}
+        assert "features_1" not in row  # of an action with this name, which is set aside
 
 
 def _event(action: str, page: str, document: str, ordinal: Any = None, time: Any = None) -> dict[str, Any]:
