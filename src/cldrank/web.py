@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -87,7 +86,8 @@ class Client:
                 problem = f"answers {answer.status_code}: {' '.join(answer.text.split())[:300]}"
                 if answer.is_redirect or (answer.is_client_error and answer.status_code != 429):
                     break
-                wait = max(wait, _retry_after(answer.headers.get("Retry-After", "")))
+                with suppress(ValueError):  # a date, which no engine sends
+                    wait = max(wait, min(float(answer.headers.get("Retry-After", 0)), _LONGEST_ASKED))
             if attempt < self._retries and self._stopped.wait(wait):
                 break
         raise EngineError(f"{self.url}{path} {problem}.")
@@ -124,17 +124,3 @@ def _authorization() -> dict[str, str]:
     if given and not (given[0].isascii() and given[0].isprintable()):
         raise UsageError("the credentials in the environment hold letters that no header can have; set them again.")
     return {"Authorization": given[0]} if given else {}
-
-
-def _retry_after(text: str) -> float:
-    """The seconds that a header asks to wait: a number, or a date.
-
-    >>> _retry_after("7"), _retry_after("soon"), _retry_after("Thu, 01 Jan 2015 00:00:00 GMT")
-    (7.0, 0.0, 0.0)
-    """
-    seconds = 0.0
-    with suppress(ValueError):
-        seconds = parsedate_to_datetime(text).timestamp() - time.time()
-    with suppress(ValueError):
-        seconds = float(text)
-    return max(0.0, min(seconds, _LONGEST_ASKED))

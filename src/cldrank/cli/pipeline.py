@@ -58,7 +58,8 @@ class PipelineRunCommand:
                 say=lambda text: update(f"{text} …"),
                 report=_report,
             )
-        code = _exit_code(record)
+        codes = {**EXIT_CODES, "unsafe": EXIT_CODES["cannot tell"]}
+        code = 0 if record.status == "shipped" else codes.get(record.stopped_by, BLOCKED)
         if self.as_json:
             _print_line(pipeline, record, code)
         else:
@@ -163,12 +164,6 @@ def _code_of(error: BaseException, *, in_definition: bool, begun: bool) -> int:
         return error.code if isinstance(error.code, int) else 1
     is_wrong_call = isinstance(error, CldrankError) and (in_definition or (isinstance(error, UsageError) and not begun))
     return _WRONG_CALL if is_wrong_call else 1
-
-
-def _exit_code(record: RunRecord) -> int:
-    if record.status == "shipped":
-        return 0
-    return {**EXIT_CODES, "unsafe": EXIT_CODES["cannot tell"]}.get(record.stopped_by, BLOCKED)
 
 
 def _newest(pipeline: PipelineDefinition | None) -> RunRecord | None:
