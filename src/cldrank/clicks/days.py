@@ -119,12 +119,7 @@ class DayFolder:
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def add(
-        self,
-        paths: Any,
-        dataset: RankingDataset | None = None,
-        **options: Any,
-    ) -> Aggregation:
+    def add(self, paths: Any, dataset: RankingDataset | None = None, **options: Any) -> Aggregation:
         """Count the log files that are new, and add them to the days of their timestamps, in UTC.
 
         The options are those of `cldrank.clicks.aggregate.aggregate`. The result has the cells of the days as they are

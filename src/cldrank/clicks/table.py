@@ -18,14 +18,7 @@ from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_whole, shortened
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.contexts import LAST_CLICK, Contexts, added_up, one_segment
-from cldrank.clicks.events import (
-    CLICK,
-    checked_weights,
-    event_column,
-    events_among,
-    squares_of,
-    value_of,
-)
+from cldrank.clicks.events import CLICK, checked_weights, event_column, events_among, squares_of, value_of
 from cldrank.clicks.log.layout import DEEPEST, NO_SEGMENT, SEGMENT, refuse_for_cells
 from cldrank.clicks.log.log_files import LogFile, in_both, names_of
 from cldrank.data.checks import LARGEST_WHOLE, chosen_queries, whole_numbers

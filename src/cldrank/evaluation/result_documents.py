@@ -255,7 +255,9 @@ def several_document(result: SeveralComparisons) -> doc.Document:
     names = listed(result.comparisons, "and")
     data = data_label(result.data, result.synthetic)
     grounds = [source(pair) for pair in by_clicks.values()][:1]
-    return doc.Document(f"{names} against {result.old} on {data}{', by clicks alone' * bool(by_clicks)}", blocks, grounds)
+    return doc.Document(
+        f"{names} against {result.old} on {data}{', by clicks alone' * bool(by_clicks)}", blocks, grounds
+    )
 
 
 def _choice_words(result: SeveralComparisons) -> str:

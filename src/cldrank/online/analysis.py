@@ -15,13 +15,7 @@ from cldrank.clicks.aggregate import ON_REQUEST, REASONS
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.errors import DataError, UsageError
 from cldrank.evaluation.click_results import WayToSettle
-from cldrank.evaluation.decision_rule import (
-    ClickVerdict,
-    decide,
-    exceeds_margin,
-    largest_error,
-    worded_interval,
-)
+from cldrank.evaluation.decision_rule import ClickVerdict, decide, exceeds_margin, largest_error, worded_interval
 from cldrank.evaluation.experiment_planning import MORE, ONLINE_CONFIDENCE
 from cldrank.measures import Interval
 from cldrank.measures.confidence_sequences import every_look_quantile, sample_ratio_evidence
