@@ -58,8 +58,7 @@ class PipelineRunCommand:
                 say=lambda text: update(f"{text} …"),
                 report=_report,
             )
-        codes = {**EXIT_CODES, "unsafe": EXIT_CODES["cannot tell"]}
-        code = 0 if record.status == "shipped" else codes.get(record.stopped_by, BLOCKED)
+        code = _exit_code(record)
         if self.as_json:
             _print_line(pipeline, record, code)
         else:
@@ -164,6 +163,12 @@ def _code_of(error: BaseException, *, in_definition: bool, begun: bool) -> int:
         return error.code if isinstance(error.code, int) else 1
     is_wrong_call = isinstance(error, CldrankError) and (in_definition or (isinstance(error, UsageError) and not begun))
     return _WRONG_CALL if is_wrong_call else 1
+
+
+def _exit_code(record: RunRecord) -> int:
+    if record.status == "shipped":
+        return 0
+    return {**EXIT_CODES, "unsafe": EXIT_CODES["cannot tell"]}.get(record.stopped_by, BLOCKED)
 
 
 def _newest(pipeline: PipelineDefinition | None) -> RunRecord | None:

@@ -25,7 +25,8 @@ def fit_points(
     """Maximise the likelihood, less the penalty."""
     del unshown_ratio  # all count
     data = context.data
-    objective = selection_objective(model, observed, context, gamma)
+    rows = rows_of(context, model.scaling, observed, rows=observed.rows, device=context.run.device)
+    objective = SelectionObjective(Design(rows), gamma, float(model.l2))
     design = objective.design
     if not design.moving.any():
         raise DataError(f"all features of {data!r} are constant; there is nothing to rank its rows by.")
@@ -56,12 +57,6 @@ def fit_points(
         selection_intercept=chosen[1] if selects else np.inf,
         separated=separated,
     )
-
-
-def selection_objective(model: Linear, observed: Observations, context: Context, gamma: float) -> SelectionObjective:
-    """The objective over the candidates of the queries displayed."""
-    rows = rows_of(context, model.scaling, observed, rows=observed.rows, device=context.run.device)
-    return SelectionObjective(Design(rows), gamma, float(model.l2))
 
 
 def warn_unless_converged(solution: Solution, user: str, advice: str = "") -> None:
