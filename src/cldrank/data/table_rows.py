@@ -96,8 +96,8 @@ class TablePart:
         row = 0
         for batch in self.read(ids, [number] if number else [], _TEXT_ROWS):
             for column, own, cells in zip(ids, texts, batch.columns, strict=False):
-                ids = cells if self.is_text else _ids(cells, column, self, row)
-                own += map(str, ids.to_pylist())
+                known = cells if self.is_text else _ids(cells, column, self, row)
+                own += map(str, known.to_pylist())
             values += [numbers_of(batch.columns[-1])] if number else []
             row += len(batch)
         return texts, np.concatenate(values).astype(np.float64)

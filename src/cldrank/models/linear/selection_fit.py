@@ -25,8 +25,7 @@ def fit_points(
     """Maximise the likelihood, less the penalty."""
     del unshown_ratio  # all count
     data = context.data
-    rows = rows_of(context, model.scaling, observed, rows=observed.rows, device=context.run.device)
-    objective = SelectionObjective(Design(rows), gamma, float(model.l2))
+    objective = selection_objective(model, observed, context, gamma)
     design = objective.design
     if not design.moving.any():
         raise DataError(f"all features of {data!r} are constant; there is nothing to rank its rows by.")
@@ -57,6 +56,12 @@ def fit_points(
         selection_intercept=chosen[1] if selects else np.inf,
         separated=separated,
     )
+
+
+def selection_objective(model: Linear, observed: Observations, context: Context, gamma: float) -> SelectionObjective:
+    """The objective over the candidates of the queries displayed."""
+    rows = rows_of(context, model.scaling, observed, rows=observed.rows, device=context.run.device)
+    return SelectionObjective(Design(rows), gamma, float(model.l2))
 
 
 def warn_unless_converged(solution: Solution, user: str, advice: str = "") -> None:
