@@ -253,6 +253,11 @@ class TestFailures:
         assert "secret" not in str(error.value)
         assert "secret" not in (shop.folder / "out.parquet.parts" / "run.json").read_text()
 
+    def test_answers_of_another_form_are_refused(self, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+        Failing(monkeypatch, lambda _: (200, {}, {"hits": {"hits": [{"_id": "p1"}]}}))
+        with pytest.raises(DataError, match="not a search engine that answers as opensearch does"):
+            shop.collect()
+
     def test_another_feature_set_in_the_engine_is_refused(self, shop: Shop) -> None:
         shop.server.engine.sets["shop"] = definitions("opensearch", feature_file("opensearch"))[:2]
         with pytest.raises(DataError, match="only one of them has popularity"):
