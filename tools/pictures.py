@@ -2,6 +2,7 @@
 
     python tools/pictures.py                                  # all of them
     python tools/pictures.py explanation/causal-graph.svg     # one
+    python tools/pictures.py results/msrd.parquet             # those of a report on results: msrd-1.svg, …
 
 Each is a function that returns an SVG text, under the name of its file in docs/.
 """
@@ -10,11 +11,12 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from markupsafe import Markup
 
+from cldrank.documents import Block, Details, Figure, Panels, picture
 from cldrank.documents.figure import IN_DARK, THEMES
 from cldrank.documents.svg import element, text_at
 
@@ -127,9 +129,34 @@ PICTURES: dict[str, Callable[[], str]] = {
 }
 
 
+def of_report(results: Path) -> dict[str, str]:
+    """The pictures of a report on results, by the names that its Markdown gives them."""
+    from cldrank.experiment.report import report_document
+    from cldrank.experiment.results import load_results
+
+    figures = enumerate(figures_in(report_document(load_results(results)).blocks), start=1)
+    return {
+        f"{results.stem}-{at}.svg": picture(own.figures, own.columns) if isinstance(own, Panels) else picture([own])
+        for at, own in figures
+    }
+
+
+def figures_in(blocks: Iterable[Block]) -> Iterator[Figure | Panels]:
+    """The figures of a document, in the order of its Markdown."""
+    for block in blocks:
+        if isinstance(block, Details):
+            yield from figures_in(block.blocks)
+        elif isinstance(block, Figure | Panels):
+            yield block
+
+
 def main() -> None:
     """Write the pictures that are named, or all."""
     for name in sys.argv[1:] or PICTURES:
+        if name.endswith(".parquet"):
+            for file, svg in of_report(DOCS / name).items():
+                (DOCS / name).with_name(file).write_text(svg, encoding="utf-8")
+            continue
         (DOCS / name).write_text(PICTURES[name](), encoding="utf-8")
         print(f"wrote docs/{name}")
 

@@ -82,12 +82,17 @@ def teacher_scores(rankers: Sequence[Ranker], data: RankingDataset, *, device: s
     total = np.zeros(data.n_rows)
     for ranker in rankers:
         scores = ranker.predict(data, device=device)
-        means = segments.sums_of_segments(scores, data.offsets) / np.maximum(data.sizes, 1)
-        spread = float(np.std(scores - means[data.row_queries]))
+        spread = within_spread(scores, data)
         if not spread > 0:
             raise DataError(f"{ranker!r} scores all candidates of a query alike: there is nothing to learn from it.")
         total += (scores - scores.mean()) / spread
     return total / len(rankers)
+
+
+def within_spread(scores: Floats, dataset: RankingDataset) -> float:
+    """The standard deviation of scores within queries."""
+    means = segments.sums_of_segments(scores, dataset.offsets) / np.maximum(dataset.sizes, 1)
+    return float(np.sqrt(np.mean((scores - means[dataset.row_queries]) ** 2)))
 
 
 def _fidelity(teacher: Floats, student: Floats, data: RankingDataset) -> DistilRecord:

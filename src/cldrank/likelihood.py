@@ -79,10 +79,7 @@ def shown(score: Array, selection: Array, target: Array, gamma: float) -> ShownL
     residual = target - score
     index = log_cdf(cosh * selection + sinh * residual)
     return ShownLikelihood(
-        index.value - residual**2,
-        2 * residual - sinh * index.slope,
-        cosh * index.slope,
-        index.curvature,
+        index.value - residual**2, 2 * residual - sinh * index.slope, cosh * index.slope, index.curvature
     )
 
 

@@ -6,6 +6,7 @@ MLflow keeps the ranker's own folder, which holds data only: unlike most models 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import warnings
 from contextlib import nullcontext
@@ -14,7 +15,7 @@ from typing import Any
 
 from cldrank._version import __version__
 from cldrank.documents import render_html
-from cldrank.errors import MissingDependencyError
+from cldrank.errors import MissingDependencyError, UsageError
 from cldrank.rankers import GroupRanker, Ranker, TreeRanker, load_ranker, model_card, ranker_fingerprint
 
 __all__ = ["log_model"]
@@ -30,10 +31,12 @@ def log_model(
     `DCG_at_5.difference`.
     `mlflow.pyfunc.load_model(info.model_uri).predict(frame)` scores as `ranker.predict(frame)` does.
 
-    comparison              the result of `cldrank.compare`, of this ranker with production, say
+    comparison              the result of `cldrank.compare` for two rankers, such as this one and production
     name                    of the model in MLflow
     registered_model_name   also register it under this name
     """
+    if comparison is not None and "measures" not in comparison.as_dict():
+        raise UsageError("`comparison` is of several rankers; take that of this one: `comparison[name]`.")
     mlflow = _mlflow()
     extra = "[trees]" if _has_trees(ranker) else ""
     with mlflow.start_run() if mlflow.active_run() is None else nullcontext(), tempfile.TemporaryDirectory() as folder:
@@ -64,7 +67,8 @@ def _log_comparison(mlflow: Any, comparison: Any) -> None:
         mlflow.set_tag("verdict", values["verdict"])
     for measure, measured in values["measures"].items():
         parts = {part: measured[part] for part in ("difference", "low", "high") if measured.get(part) is not None}
-        mlflow.log_metrics({f"{measure.replace('@', '_at_')}.{part}": value for part, value in parts.items()})
+        name = re.sub(r"[^\w.-]+", "_", measure.replace("@", "_at_"))  # MLflow takes no brackets, as in AP(rel=2)
+        mlflow.log_metrics({f"{name}.{part}": value for part, value in parts.items()})
 
 
 def _signature(ranker: Ranker) -> Any:

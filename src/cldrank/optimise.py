@@ -54,11 +54,7 @@ class Solution:
 
 
 def newton(
-    evaluate: Callable[[Vector], Derivatives],
-    start: Vector,
-    *,
-    max_steps: int = 50,
-    tolerance: float = 1e-9,
+    evaluate: Callable[[Vector], Derivatives], start: Vector, *, max_steps: int = 50, tolerance: float = 1e-9
 ) -> Solution:
     """Maximise by Newton's method, each step halved until it gains.
 

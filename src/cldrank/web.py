@@ -10,12 +10,12 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from cldrank.arguments import check_number, check_whole
 from cldrank.errors import CldrankError, MissingDependencyError, UsageError
-from cldrank.reading import reason
+from cldrank.reading import reading, reason
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 60.0  # seconds, before a request is repeated; doubled each time
 _LONGEST_ASKED = 3600.0  # seconds, that an engine may ask to wait
@@ -41,19 +41,28 @@ class Client:
     """
 
     def __init__(self, url: str, *, per_second: float | None = None, retries: int = 5) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        try:
+            parts = urlsplit(url)
+            is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:  # brackets that do not match, a port that is no number
+            is_address = False
+        if not is_address or "@" in parts.netloc or parts.query:
             raise UsageError(
                 "`url` must be an address without a name or password, such as https://localhost:9200/products; set "
                 "CLDRANK_ENGINE_USER and CLDRANK_ENGINE_PASSWORD for these."
             )
+        check_whole("retries", retries, least=0)
+        if per_second is not None:
+            check_number("per_second", per_second, above=0)
         try:
             import httpx
         except ImportError:
             raise MissingDependencyError("asking engines needs httpx: pip install 'cldrank[collect]'.") from None
         self.url, self._retries, self._pause = url.rstrip("/"), retries, 1 / per_second if per_second else 0.0
         self._lock, self._next, self._stopped = threading.Lock(), 0.0, threading.Event()
-        self._client, self._broken = httpx.Client(timeout=_TIMEOUT, headers=_authorization()), httpx.TransportError
+        self._broken = httpx.TransportError
+        with reading(os.environ.get("SSL_CERT_FILE", url), "a file of certificates"):
+            self._client = httpx.Client(timeout=_TIMEOUT, headers=_authorization())
 
     def __enter__(self) -> Self:
         return self
@@ -75,9 +84,10 @@ class Client:
                 if answer.is_success and (whole := _whole(answer)) is not None:
                     return whole
                 problem = f"answers {answer.status_code}: {' '.join(answer.text.split())[:300]}"
-                if answer.is_client_error and answer.status_code != 429:
+                if answer.is_redirect or (answer.is_client_error and answer.status_code != 429):
                     break
-                wait = max(wait, _retry_after(answer.headers.get("Retry-After", "")))
+                with suppress(ValueError):  # a date, which no engine sends
+                    wait = max(wait, min(float(answer.headers.get("Retry-After", 0)), _LONGEST_ASKED))
             if attempt < self._retries and self._stopped.wait(wait):
                 break
         raise EngineError(f"{self.url}{path} {problem}.")
@@ -106,23 +116,11 @@ def _authorization() -> dict[str, str]:
     import base64
 
     names = (f"CLDRANK_ENGINE_{name}" for name in ("USER", "PASSWORD", "API_KEY", "TOKEN"))
-    user, password, key, token = (os.environ.get(name, "") for name in names)
+    user, password, key, token = (os.environ.get(name, "").strip() for name in names)
     basic = user and f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
     given = [value for value in (basic, key and f"ApiKey {key}", token and f"Bearer {token}") if value]
     if len(given) > 1:
         raise UsageError("the environment holds several credentials; set one of CLDRANK_ENGINE_USER, _API_KEY, _TOKEN.")
+    if given and not (given[0].isascii() and given[0].isprintable()):
+        raise UsageError("the credentials in the environment hold letters that no header can have; set them again.")
     return {"Authorization": given[0]} if given else {}
-
-
-def _retry_after(text: str) -> float:
-    """The seconds that a header asks to wait: a number, or a date.
-
-    >>> _retry_after("7"), _retry_after("soon"), _retry_after("Thu, 01 Jan 2015 00:00:00 GMT")
-    (7.0, 0.0, 0.0)
-    """
-    seconds = 0.0
-    with suppress(ValueError):
-        seconds = parsedate_to_datetime(text).timestamp() - time.time()
-    with suppress(ValueError):
-        seconds = float(text)
-    return max(0.0, min(seconds, _LONGEST_ASKED))

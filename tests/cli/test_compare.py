@@ -152,6 +152,7 @@ def test_several_rankers_against_the_last(run: Run, scores: cr.RankingDataset, f
         (["good.txt", "production", *LOG[:4]], "--propensity"),
         (["good.txt", "bad.txt", *LOG[:2], *LOG[4:]], "--propensity"),
         (["good.txt", "bad.txt", *LOG[:2], "--margin", "0", "--html", "o"], "--margin"),
+        (["good.txt", "bad.txt", *LOG[:2], "--event-weight", "cart=2"], "--event-weight is of use with clicks alone"),
         (["good.txt", "bad.txt", *LOG, "--skip-empty"], "--skip-empty"),
         (["good.txt", "bad.txt", *LOG, "--depth", "6"], "--depth 6"),
         (["good.txt", "bad.txt", *LOG, "--html", "good.txt"], "good.txt is an input"),

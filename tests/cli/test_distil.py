@@ -27,13 +27,13 @@ def teacher(run: Run) -> str:
 
 class TestDistil:
     def test_the_trees_say_how_faithful_they_are(self, run: Run, teacher: str) -> None:
-        done = run("distil", teacher, "--into", "trees", "-f", "train.parquet", *SMALL, "-o", "trees")
+        done = run("distil", teacher, "-f", "train.parquet", *SMALL, "-o", "trees")
         assert done.code == 0, done.err
         assert "fidelity on 6 queries held out: rank correlation 0.9" in done.out
         assert "saved in trees" in done.out
         ranker, data = cr.load_ranker("trees"), cr.load("train.parquet")
         assert ranker.provenance.command == (
-            "cldrank distil teacher --features train.parquet --into trees --rounds 20 --learning-rate 0.3 "
+            "cldrank distil teacher --features train.parquet --rounds 20 --learning-rate 0.3 "
             "--column-share 1 --out trees"
         )
         assert ranker.provenance.held_out == 0.3
@@ -49,7 +49,6 @@ class TestDistil:
         ("typed", "message"),
         [
             (["teacher", *FROM[:2], "-o", "teacher/trees"], "lies in the folder of the ranker"),
-            (["teacher", *FROM[:2], "--into", "linear", "-o", "t"], "--into must be 'trees', not linear."),
             (["teacher", *FROM[:2], "--rounds", "0", "-o", "t"], "--rounds must be a whole number of at least 1 "),
             (["nowhere", *FROM[:2], "-o", "t"], "nowhere: no such file or folder"),
         ],

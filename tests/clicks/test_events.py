@@ -135,6 +135,7 @@ class TestCounting:
             ({"refund": 1}, FormatError, "refund"),
             ({"position": 1}, UsageError, "role of another column"),
             ({"click": 1, "doc_id": 2}, UsageError, "role of another column"),
+            ({"Position": 1}, UsageError, "role of another column"),  # in SQL the same name
         ],
     )
     def test_unknown_events_are_refused(self, weights: Any, error: type[CldrankError], words: str) -> None:
@@ -182,6 +183,11 @@ class TestCells:
         shown = {"position": [1, 2, 1, 2], "impressions": [9] * 4, "clicks": [2, 0, 1, 1]}
         with pytest.raises(DataError, match="after 0 clicks"):
             ClickTable.from_arrays(DATA, **shown, events={"purchase": [1, 1, 0, 0]})
+        for name in ("click", "add to cart"):
+            with pytest.raises(DataError, match="a word such as add_to_cart"):
+                ClickTable.from_arrays(DATA, **shown, events={name: [0] * 4})
+        with pytest.raises(UsageError, match="counts by event"):
+            ClickTable.from_arrays(DATA, **shown, events=[1])
         with pytest.raises(DataError, match="purchase has 1 entries"):
             ClickTable.from_arrays(DATA, **shown, events={"purchase": [1]})
 

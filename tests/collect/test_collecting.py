@@ -21,6 +21,7 @@ from shop import PRODUCTS, features, log, searches
 import cldrank as cr
 from cldrank.collect import Collected, FeatureSet, collect_features, collecting
 from cldrank.errors import CldrankError, DataError, UsageError
+from cldrank.web import Client
 
 TEXTS = {f"q{number}": searches()[f"q{number}"]["keywords"] for number in range(1, 13)}
 PAGES = Path(__file__).parents[2] / "docs" / "how-to"
@@ -167,6 +168,22 @@ def test_logged_features_go_first(shop: Shop) -> None:
     assert (result.shown, result.logged, result.changed, result.gone) == (3, 2, 1, 0)
 
 
+def test_ids_of_a_log_may_be_numbers_and_what_it_misses_counts(shop: Shop) -> None:
+    queries, rows = pa.table({"query_id": [1], "query": ["red shoes"]}), {"query_id": [1.0, None], "doc_id": [5.0, 6.0]}
+    rows["features"] = ['{"title_bm25": NaN, "body_bm25": 1, "popularity": 2}', None]
+    pq.write_table(queries, shop.folder / "queries.parquet")
+    pq.write_table(pa.table(rows), shop.folder / "log.parquet")
+    result = shop.collect(log=shop.folder / "log.parquet")
+    assert (result.shown, result.logged, result.missing) == (1, 1, 1)
+    assert shop.rows()["1", "5"] == [None, 1.0, 2.0]
+    assert cr.load(shop.folder / "out.parquet").has_missing
+
+
+def test_a_rank_profile_may_have_a_dash(tmp_path: Path) -> None:
+    (tmp_path / "a.profile").write_text("rank-profile log-features { match-features: bm25(title) }")
+    assert FeatureSet.read(tmp_path / "a.profile", "vespa").name == "log-features"
+
+
 def test_an_interrupted_run_goes_on_and_ends_in_the_same_file(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collecting, "_PART", 4)
     shop.collect("whole.parquet")
@@ -236,10 +253,46 @@ class TestFailures:
         assert "secret" not in str(error.value)
         assert "secret" not in (shop.folder / "out.parquet.parts" / "run.json").read_text()
 
+    def test_answers_of_another_form_are_refused(self, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+        Failing(monkeypatch, lambda _: (200, {}, {"hits": {"hits": [{"_id": "p1"}]}}))
+        with pytest.raises(DataError, match="not a search engine that answers as opensearch does"):
+            shop.collect()
+
     def test_another_feature_set_in_the_engine_is_refused(self, shop: Shop) -> None:
         shop.server.engine.sets["shop"] = definitions("opensearch", feature_file("opensearch"))[:2]
         with pytest.raises(DataError, match="only one of them has popularity"):
             shop.collect()
+
+    @pytest.mark.parametrize("shop", ["opensearch", "elasticsearch"], indirect=True)
+    def test_documents_without_the_id_are_refused(self, shop: Shop) -> None:
+        with pytest.raises(DataError, match="a document has no 'sku'; `id_field`"):
+            shop.collect(id_field="sku")
+
+    @pytest.mark.parametrize("url", ["http://[bad", "http://localhost:port", "http://localhost/products?a=1"])
+    def test_what_is_no_address(self, url: str) -> None:
+        with pytest.raises(UsageError, match="`url` must be an address"):
+            Client(url)
+
+    @pytest.mark.parametrize(
+        ("name", "value", "message"),
+        [
+            ("CLDRANK_ENGINE_TOKEN", "secr\net", "no header"),
+            ("CLDRANK_ENGINE_TOKEN", "secré", "no header"),
+            ("SSL_CERT_FILE", "nowhere.pem", "nowhere.pem: no such file"),
+        ],
+    )
+    def test_what_the_environment_holds(
+        self, monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
+    ) -> None:
+        monkeypatch.setenv(name, value)
+        with pytest.raises(UsageError, match=message) as error:
+            Client("https://localhost:9")
+        assert "secr" not in str(error.value)
+
+    @pytest.mark.parametrize("wrong", [{"size": 0}, {"threads": 0}, {"retries": -1}, {"per_second": 0}])
+    def test_numbers_out_of_range(self, shop: Shop, wrong: dict[str, Any]) -> None:
+        with pytest.raises(UsageError, match=f"`{next(iter(wrong))}` must be"):
+            shop.collect(**wrong)
 
     def test_no_engine_there(self, shop: Shop) -> None:
         shop.server.shutdown()

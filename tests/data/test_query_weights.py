@@ -60,7 +60,13 @@ def test_they_go_with_the_queries() -> None:
 
 @pytest.mark.parametrize(
     ("weights", "message"),
-    [({0: -1.0}, "query 0 is -1; "), ({0: 0.0}, "above 0"), ({0: np.nan}, "finite"), ({99: 1.0}, "query 99, which")],
+    [
+        ({0: -1.0}, "query 0 is -1; "),
+        ({0: 0.0}, "above 0"),
+        ({0: np.nan}, "finite"),
+        ({99: 1.0}, "query 99, which"),
+        ({0: "x"}, "numbers"),
+    ],
 )
 def test_others_are_refused(weights: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
@@ -80,7 +86,7 @@ def test_what_would_lose_them_refuses_them(tmp_path: Path) -> None:
         ("a.csv", "query_id,wait\n1,2\n", FormatError, "'weight'"),
         ("a.csv", "query_id,weight\n1,2\n1,3\n", FormatError, "query 1 has two weights"),
         ("a.csv", "query_id,weight\n1,much\n", CldrankError, "much"),
-        ("a.txt", "1 2\n", DataError, "the name of a file ends in .parquet"),
+        ("a.txt", "1 2\n", FormatError, "it has none"),
     ],
 )
 def test_files_that_do_not_say_weights_are_refused(

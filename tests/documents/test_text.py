@@ -24,7 +24,6 @@ from cldrank.documents import (
     Paragraph,
     Strong,
     Table,
-    markdown_pictures,
     render_markdown,
     terminal_text,
     visible,
@@ -90,7 +89,6 @@ def test_every_block_is_written() -> None:
         r"![Clicks\|](report-2.svg)",
         "</details>",
     ]
-    assert list(markdown_pictures(document, "report")) == ["report-1.svg", "report-2.svg"]
 
 
 # -- terminal ---------------------------------------------------------------------------------------------------------

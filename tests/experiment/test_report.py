@@ -8,15 +8,15 @@ import math
 import re
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 from browser import Checked, cut_on_a_phone
 from result_rows import row, table
 
-from cldrank.errors import CldrankError, DataError, UsageError
-from cldrank.experiment.report import figures, save_report, sections, tables
-from cldrank.experiment.results import save_results, summary
+from cldrank.documents import render_markdown
+from cldrank.errors import CldrankError, DataError
+from cldrank.experiment.report import figures, report_document, save_report, sections, tables
+from cldrank.experiment.results import load_results, save_results, summary
 
 EVIL = "</script><script>alert('x')</script>&\"' {}$\\_%|`#~^"
 METHODS = ("Naive", "IPS", "CLD", "Oracle")
@@ -113,7 +113,7 @@ def test_what_failed_is_told(tmp_path: Path) -> None:
     rows = results("mine", [{}], seeds=2)
     for entry in rows[:3]:
         entry |= {"status": "failed", "value": math.nan, "error": "the loss is not finite"}
-    text = save_report(saved(rows, tmp_path), tmp_path, "md")[0].read_text(encoding="utf-8")
+    text = render_markdown(report_document(load_results(saved(rows, tmp_path))))
     assert "1 of 8 units failed" in text
     assert "| Naive | the loss is not finite | 1 |" in text
     assert "(1 seed)" in text
@@ -123,7 +123,7 @@ def test_what_failed_is_told(tmp_path: Path) -> None:
 
 
 def test_a_page_is_well_formed_and_needs_nothing_else(folder: Path, tmp_path: Path) -> None:
-    (path,) = save_report(folder, tmp_path)
+    path = save_report(folder, tmp_path)
     assert path == tmp_path / "report.html"
     page = path.read_text(encoding="utf-8")
     Checked(page)
@@ -134,30 +134,18 @@ def test_a_page_is_well_formed_and_needs_nothing_else(folder: Path, tmp_path: Pa
 
 
 def test_hostile_text_is_escaped(evil: Path, tmp_path: Path) -> None:
-    page = save_report(evil, tmp_path / "out.html")[0].read_text(encoding="utf-8")
+    page = save_report(evil, tmp_path / "out.html").read_text(encoding="utf-8")
     checked = Checked(page)
     assert "script" not in checked.seen
     assert any(cells and cells[0] == EVIL for cells in checked.rows)  # and is there to be read
-    text = save_report(evil, tmp_path / "out.md", "md")[0].read_text(encoding="utf-8")
+    text = render_markdown(report_document(load_results(evil)))
     own = re.sub(r"(?m)^<details><summary>.*</summary>$|^</details>$", "", text)
     assert not re.search(r"(?<!\\)<", re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", "", own))
     for rows in re.findall(r"(?m)(?:^\|.*\n)+", text):
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in rows.splitlines()}) == 1
 
 
-def test_markdown_has_its_pictures_beside_it(folder: Path, evil: Path, tmp_path: Path) -> None:
-    for results_of in (folder, evil):
-        path, *pictures = save_report(results_of, tmp_path / "docs" / "results.md", "md")
-        text = path.read_text(encoding="utf-8")
-        assert re.findall(r"!\[[^]]*\]\(([^)]*)\)", text) == [picture.name for picture in pictures]
-        for picture in pictures:
-            root = ElementTree.parse(picture).getroot()  # noqa: S314  # we wrote it
-            assert root.tag == "{http://www.w3.org/2000/svg}svg"
-
-
 def test_wrong_calls(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="html, md, not 'pdf'"):
-        save_report(folder, tmp_path, "pdf")
     with pytest.raises(DataError, match="there are no results here"):
         save_report(tmp_path, tmp_path / "out.html")
     (tmp_path / "file").write_text("")

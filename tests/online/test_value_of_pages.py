@@ -72,4 +72,8 @@ def test_credit_of_value() -> None:
         ),
     )
     assert result.measures["counterfactual credit"].difference.estimate == pytest.approx(counterfactual)
+    without = table.set_column(table.column_names.index("purchase"), "purchase", pa.array([False] * len(table)))
+    repeated = analyse(pa.concat_tables([without, table]), event_weights=WEIGHTS, max_rejected=1)
+    for name, measure in result.measures.items():
+        assert repeated.measures[name].difference.estimate == pytest.approx(measure.difference.estimate)
     assert (result.verdict.decision, analyse(table).verdict.decision) == ("better", "cannot tell")

@@ -10,7 +10,8 @@ import numpy as np
 import cldrank as cr
 from cldrank import segments
 from cldrank.clicks.simulate import PositionBased, Simulation
-from cldrank.safety.imitation import heights, imitate, shown_alike, within_spread
+from cldrank.distillation import within_spread
+from cldrank.safety.imitation import heights, imitate, shown_alike
 
 RANDOM = np.random.default_rng(3)
 FEATURES = RANDOM.normal(size=(200 * 12, 5))

@@ -79,7 +79,7 @@ class Judging(options.Sources, options.JsonOutput):
             raise UsageError(
                 f"{PRODUCTION} is the order of a log (a folder: ./{PRODUCTION}); name the log with --clicks."
             )
-        reading = ("propensity", "trust_propensity", "depth", "log_column", "last", "until")
+        reading = ("propensity", "trust_propensity", "depth", "log_column", "event_weight", "last", "until")
         names = (*reading, "ratings", "person", "rating_column", "estimator")
         every = {**{name: getattr(self, name) for name in names}, **only_clicks}
         for name, value in every.items():

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING
 
 from cldrank.cli import options
 from cldrank.cli.commands import argument, declared, group_of, option
-from cldrank.cli.output import (
-    check_parquet_name,
-    console,
-    print_json,
-    print_line,
-    print_table,
-    say,
-    working,
-)
+from cldrank.cli.output import check_parquet_name, console, print_json, print_line, print_table, say, working
 from cldrank.cli.show import data_summary
 
 if TYPE_CHECKING:

@@ -118,11 +118,7 @@ class DemoCommand:
 
     out: Path = option("-o FOLDER", "Where to leave data, logs, the ranker and pages.", Path("demo"))
     queries: int = option(
-        "--n-queries -n INTEGER",
-        "How many queries to train on; half as many to test on.",
-        1000,
-        min=100,
-        max=100_000,
+        "--n-queries -n INTEGER", "How many queries to train on; half as many to test on.", 1000, min=100, max=100_000
     )
 
     def run(self) -> None:

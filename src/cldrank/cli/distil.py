@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,7 +31,6 @@ class DistilCommand(options.Reading, options.JsonOutput):
 
     rankers: list[str] = argument("RANKER", "The folders of one or more saved rankers, the teacher.")
     features: list[str] = option("-f FILE", f"{options.CANDIDATES} Repeat it for several.", ...)
-    into: Literal["trees"] = option("trees", "What to fit.", "trees")
     out: Path = option("-o FOLDER", "Where to save the trees.", ...)
     settings: dict[str, Any] = field(default_factory=dict)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -113,14 +113,13 @@ def _ran(planned: Plan, processes: int, threads: int) -> Progress:
 
 @declared
 class ExperimentReportCommand:
-    """Write a report on the results of `run`: an HTML page, or Markdown with pictures.
+    """Write a report on the results of `run`: a page that needs no other file.
 
     Example: `cldrank experiment report experiments/table1`
     """
 
     folder: Path = argument("FOLDER", _FOLDER)
     out: Path | None = option("-o PATH", "Where to write it.  [default: in FOLDER]")
-    form: Literal["html", "md"] = option("--format html|md", "As what.", "html")
 
     def run(self) -> None:
         """Write the report, and say where."""
@@ -133,12 +132,9 @@ class ExperimentReportCommand:
                 read = [folder] if folder.is_file() else [folder / "results.parquet", folder / "tasks"]
                 options.check_outputs([out], read)
         with working("writing …"):
-            written = save_report(folder, out or folder, self.form)
-        for path in written:
-            if path.exists() and not path.is_file():  # a pipe, perhaps standard output itself
-                say(f"wrote {path}")
-            else:
-                print_line(f"wrote {path}")
+            path = save_report(folder, out or folder)
+        tell = say if path.exists() and not path.is_file() else print_line  # a pipe, perhaps standard output itself
+        tell(f"wrote {path}")
 
 
 app = group_of(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from contextlib import ExitStack
 from dataclasses import asdict, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,8 +25,8 @@ from cldrank.cli.commands import (
 from cldrank.cli.option_names import columns_by, dashed
 from cldrank.cli.output import console, print_json, print_line, say, working
 from cldrank.cli.show import curve_facts
-from cldrank.errors import UnidentifiableError, UsageError
-from cldrank.files import replacing
+from cldrank.errors import UnidentifiableError
+from cldrank.files import save_json
 from cldrank.wording import some
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
     from cldrank.clicks.table import ClickTable
     from cldrank.data.dataset import RankingDataset
     from cldrank.parameters import Parameter
-    from cldrank.propensity import Propensities
 
 AUTO = "auto"
 
@@ -50,25 +47,21 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
     have segments are estimated segment by segment. Where the log cannot support an estimate, it says why, and what data
     would be needed; then the exit code is 1, and nothing is written.
 
-    Example: `cldrank propensity estimate logs/ --out rho.json --plot rho.svg`
+    Example: `cldrank propensity estimate logs/ --out rho.json`, and `cldrank show rho.json --plot rho.svg`
     """
 
     log: list[str] = argument("LOG", "Files of cells, a folder of days, or logs with the usual columns.")
     out: Path | None = option("-o FILE", "The JSON file to write, for `--propensity`.")
     clip: float | None = option("NUMBER", "Raise smaller propensities to this.")
-    plot: Path | None = option("FILE", "Draw the curves into this SVG file.")
     settings: dict[str, Any] = field(default_factory=dict)
 
     def run(self) -> None:
         """Estimate, write, and print."""
         from cldrank.propensity import BySegment, estimators
         from cldrank.propensity.choosing import choose_method, fitted_curve
-        from cldrank.propensity.curve_document import named_curves
         from cldrank.propensity.curve_files import curve_content
 
-        if self.plot is not None and self.plot.suffix.lower() != ".svg":
-            raise UsageError(f"--plot {self.plot}: curves are drawn as SVG; name a file that ends in .svg.")
-        options.check_outputs([self.out, self.plot], [*self.log, *(self.features or [])])
+        options.check_outputs([self.out], [*self.log, *(self.features or [])])
         method = _method().parse(self.settings.get("method") or AUTO)
         given = parsed({name: known for name, (known, _) in owned(estimators()).items()}, self.settings)
         if method != AUTO:
@@ -84,7 +77,8 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             elif estimator.needs == "log":
                 estimator = self._given_log(estimator, table)
             curve = fitted_curve(estimator, table, dataset, clip=self.clip)
-        self._write(curve_content(curve), named_curves(curve))
+        if self.out is not None:
+            save_json(self.out, curve_content(curve), indent=1)
         self._tell(curve, name, table, "" if best is None else best.reason)
 
     def _table(self, dataset: RankingDataset | None) -> ClickTable:
@@ -115,18 +109,6 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
         columns = options.log_columns(self.log_column)
         return estimator.given_log(logged_probability(self.log, table, columns=columns))
 
-    def _write(self, content: Any, curves: Mapping[str, Propensities]) -> None:
-        """Write the requested file and picture: both or neither."""
-        from cldrank.documents import picture
-        from cldrank.propensity.curve_document import curve_figure
-
-        with ExitStack() as both:  # the curve takes its name last, so that it is there only if all went well
-            if self.out is not None:
-                text = json.dumps(content, indent=1, allow_nan=False) + "\n"
-                both.enter_context(replacing(self.out)).write_text(text, encoding="utf-8", newline="")
-            if self.plot is not None:
-                both.enter_context(replacing(self.plot)).write_text(picture([curve_figure(curves)]), encoding="utf-8")
-
     def _tell(self, curve: Any, method: str, table: ClickTable, reason: str) -> None:
         """Print the curve, whether people behave as it assumes, and the command that uses it."""
         from cldrank.documents import render_terminal
@@ -140,15 +122,15 @@ class EstimateCommand(options.CandidateReading, options.LogReading, options.Json
             facts = {name: curve_facts(own) for name, own in curves.items()}
             content = facts[method] if curve is curves.get(method) else {"segments": facts}
             told = {"method": method, "chosen_because": reason or None, **content, "behaviour": asdict(seen)}
-            print_json({**told, "out": self.out and str(self.out), "plot": self.plot and str(self.plot)})
+            print_json({**told, "out": self.out and str(self.out)})
             return
         if reason:
             say(f"{method} was chosen: {reason}.")
         render_terminal(curve_document(curve), console)
         for sentence in filter(None, (str(seen), seen.consequence)) if seen.overall else ():
             print_line(f"{sentence[0].upper()}{sentence[1:]}.")
-        if written := [str(path) for path in (self.out, self.plot) if path is not None]:
-            print_line(f"wrote {' and '.join(written)}")
+        if self.out is not None:
+            print_line(f"wrote {self.out}")
         depth, reach = table.depth, max(map(len, curves.values()))
         self._say_next(method, reach if reach < depth else None)
 

@@ -102,7 +102,7 @@ class DayFolder:
         """The days of a window that have files, in order, with a warning about those that have none."""
         there = self._days()
         end = there[-1] if until is None else as_day(until)
-        start = there[0] if last is None else _first_day(end, last)
+        start = there[0] if last is None else end - timedelta(days=min(n_days(last) - 1, (end - date.min).days))
         chosen = [day for day in there if start <= day <= end]
         if not chosen:
             asked = f"up to {end}" if last is None else f"from {start} to {end}"
@@ -119,12 +119,7 @@ class DayFolder:
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def add(
-        self,
-        paths: Any,
-        dataset: RankingDataset | None = None,
-        **options: Any,
-    ) -> Aggregation:
+    def add(self, paths: Any, dataset: RankingDataset | None = None, **options: Any) -> Aggregation:
         """Count the log files that are new, and add them to the days of their timestamps, in UTC.
 
         The options are those of `cldrank.clicks.aggregate.aggregate`. The result has the cells of the days as they are
@@ -222,11 +217,6 @@ def n_days(span: str) -> int:
     if not match:
         raise UsageError(f"a window is a number of days or weeks, such as 28d or 4w, not {span!r}.")
     return int(match[1]) * (7 if match[2] == "w" else 1)
-
-
-def _first_day(end: date, span: str) -> date:
-    """The first day of a window that ends with a day."""
-    return end - timedelta(days=min(n_days(span) - 1, (end - date.min).days))
 
 
 def refuse_window(path: Any, last: str | None, until: date | str | None) -> None:

@@ -32,6 +32,11 @@ def events_among(columns: Collection[str]) -> list[str]:
     return [column.removeprefix(_PREFIX) for column in columns if column.startswith(_PREFIX)]
 
 
+def is_event(name: Any) -> bool:
+    """Whether a column can count an event of this name."""
+    return isinstance(name, str) and bool(_WORD.fullmatch(name))
+
+
 def checked_weights(weights: Any, known: Collection[str] | None = None) -> dict[str, float]:
     """What each event is worth; refused where an event has no sensible name, no sensible weight, or was not counted.
 
@@ -44,7 +49,7 @@ def checked_weights(weights: Any, known: Collection[str] | None = None) -> dict[
         raise UsageError('`event_weights` must name events and what each is worth: {"click": 1, "purchase": 10}.')
     checked = {name: check_number("event_weights", weight, least=0) for name, weight in weights.items()}
     for name in checked:
-        if not isinstance(name, str) or not _WORD.fullmatch(name):
+        if not is_event(name):
             raise UsageError(
                 f"`event_weights` names {name!r}; an event is a word such as add_to_cart, and `columns` says what its "
                 'column is called, such as `columns={"add_to_cart": "add to cart"}`.'

@@ -18,14 +18,7 @@ from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_whole, shortened
 from cldrank.clicks.candidates import Candidates
 from cldrank.clicks.contexts import LAST_CLICK, Contexts, added_up, one_segment
-from cldrank.clicks.events import (
-    CLICK,
-    checked_weights,
-    event_column,
-    events_among,
-    squares_of,
-    value_of,
-)
+from cldrank.clicks.events import CLICK, checked_weights, event_column, events_among, is_event, squares_of, value_of
 from cldrank.clicks.log.layout import DEEPEST, NO_SEGMENT, SEGMENT, refuse_for_cells
 from cldrank.clicks.log.log_files import LogFile, in_both, names_of
 from cldrank.data.checks import LARGEST_WHOLE, chosen_queries, whole_numbers
@@ -171,6 +164,8 @@ class ClickTable:
             "clicks": whole_numbers(clicks, "clicks", 0),
         }
         entries |= {} if segment is None else {"segment": np.asarray(segment)}
+        if not isinstance(events, Mapping | None):
+            raise UsageError('`events` must be counts by event: {"purchase": [0, 2]}.')
         happened = {name: whole_numbers(counts, name, 0) for name, counts in (events or {}).items()}
         shown = positions > 0
         for what, values in {**entries, **happened}.items():
@@ -627,6 +622,8 @@ def _check_same_display(tables: Sequence[ClickTable]) -> None:
 def _check_events(events: Mapping[str, IntArray], clicks: IntArray) -> None:
     """Refuse more events than clicks; from here on, nothing changes them."""
     for name, counts in events.items():
+        if name == CLICK or not is_event(name):
+            raise DataError(f"an event beside clicks is a word such as add_to_cart, not {name!r}.")
         if (counts > clicks).any():
             at = int(np.argmax(counts - clicks))
             told = f"{counts[at]} times after {clicks[at]} clicks"

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from cldrank.arguments import check_choice
+from cldrank.arguments import check_choice, check_whole
 from cldrank.collect.engines import ENGINES, Candidates, SearchEngine
 from cldrank.collect.featureset import FeatureSet
 from cldrank.collect.queries import Shown, read_queries, shown_log, shown_of
@@ -120,6 +120,8 @@ def collect_features(
     The same call goes on where a killed one ended.
     """
     check_choice("engine", engine, tuple(ENGINES))
+    check_whole("size", size, least=1)
+    check_whole("threads", threads, least=1)
     features, folder = FeatureSet.read(featureset, engine), Path(f"{out}.parts")
     client, pool = Client(url, per_second=per_second, retries=retries), ThreadPoolExecutor(threads)
     with pool, client, connect() as database:  # the client ends first, and with it what threads wait for
@@ -181,8 +183,7 @@ def _rows(
             rows[document] = [logged.get(name, now and now[place]) for place, name in enumerate(names)]
             counts["logged"] += 1
             counts["changed"] += now is not None and not _same(rows[document], now)
-    missing = sum(value is None for values in rows.values() for value in values)
-    counts.update(rows=len(rows), empty=not rows, missing=missing)
+    counts.update(rows=len(rows), empty=not rows)
     return query, rows, counts
 
 
@@ -204,6 +205,7 @@ def _write_part(path: Path, features: FeatureSet, answers: Iterable[tuple[str, C
         values += rows.values()
         counts.update(own)
     matrix = np.array(values, dtype=np.float32).reshape(len(values), len(features.definitions)).T
+    counts["missing"] += int(np.isnan(matrix).sum())
     columns = {"query_id": pa.array(queries, pa.string()), "doc_id": pa.array(documents, pa.string())}
     for name, column in zip(features.definitions, matrix, strict=True):
         columns[name] = pa.array(np.ascontiguousarray(column), from_pandas=True)  # NaN is null

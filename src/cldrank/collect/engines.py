@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from cldrank.collect.featureset import PLACEHOLDER, FeatureSet
 from cldrank.errors import DataError, UsageError
+from cldrank.reading import reading
 from cldrank.web import Client
 from cldrank.wording import some
 
@@ -45,7 +46,9 @@ class SearchEngine(ABC):
     def candidates(self, words: str, size: int, documents: Sequence[str] | None = None) -> Candidates:
         """The values of the feature set; an engine that has another feature set is refused."""
         made: Candidates = {}
-        for document, values in self.logged(words, size, documents):
+        with reading(self.client.url, f"a search engine that answers as {self.name} does"):
+            answered = list(self.logged(words, size, documents))
+        for document, values in answered:
             if document is None or str(document) in made:
                 raise DataError(f"{self.client.url}: {self.id_field!r} is {document!r}, or is so twice; it is no id.")
             if other := set(values) ^ set(self.features.definitions):
@@ -73,7 +76,13 @@ class _SearchApi(SearchEngine):
         """The hits of a query, with their ids."""
         more |= {} if self.id_field == "_id" else {"fields": [self.id_field]}
         hits = self.client.ask(path, {"query": query, "size": size, "_source": False, **more})["hits"]["hits"]
-        return [(hit["_id"] if self.id_field == "_id" else hit["fields"][self.id_field][0], hit) for hit in hits]
+        ids = [
+            hit["_id"] if self.id_field == "_id" else hit.get("fields", {}).get(self.id_field, [None])[0]
+            for hit in hits
+        ]
+        if None in ids:
+            raise DataError(f"{self.client.url}: a document has no {self.id_field!r}; `id_field` is a field of all.")
+        return list(zip(ids, hits, strict=True))
 
 
 class OpenSearchLogging(_SearchApi):

@@ -70,7 +70,7 @@ def _defined(engine: str, text: str, stem: str) -> tuple[str, list[tuple[str, An
     """The name of a feature set, its definitions by feature, and the parameters in them."""
     if engine == "vespa":
         text = re.sub(r"#.*", "", text)
-        profile = re.search(r"rank-profile\s+(\w+)", text)
+        profile = re.search(r"rank-profile\s+([\w-]+)", text)
         names = [name for lists in _LISTED.findall(text) for part in lists for name in _RANK_FEATURE.findall(part)]
         return profile[1] if profile else stem, [(name, " ".join(text.split())) for name in names], ()
     content = json.loads(text)

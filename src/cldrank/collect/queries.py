@@ -10,12 +10,11 @@ import pyarrow as pa
 
 from cldrank.clicks.imports.log_formats import RecordFields, query_text
 from cldrank.errors import DataError
-from cldrank.tables import Engine, Relation, Role, resolve_columns
+from cldrank.tables import Engine, Relation
 from cldrank.tables.columns import text_literal
 from cldrank.tables.types import is_text
 
 Shown = dict[str, dict[str, dict[str, Any]]]  # by query and document: logged features, if any
-_ROLES = tuple(Role(name, required=name != "timestamp") for name in ("query_id", "doc_id", "timestamp"))
 
 
 def read_queries(source: Any, engine: Engine) -> dict[str, str]:
@@ -46,16 +45,15 @@ def read_queries(source: Any, engine: Engine) -> dict[str, str]:
 
 def shown_log(source: Any, engine: Engine) -> Relation:
     """A row per query and document that a log shows, with the latest features that were logged, if any (as JSON)."""
-    table = engine.open(source, what="log")
-    own = resolve_columns(table.columns, None, _ROLES, table.where)
-    features = "CAST(NULL AS VARCHAR)"
-    if "features" in table.columns:
-        features = "features" if is_text(table.schema.field("features").type) else "CAST(to_json(features) AS VARCHAR)"
-    latest = f"max_by({features}, timestamp)" if "timestamp" in own else "NULL"
+    names = ("query_id", "doc_id", "timestamp", "features")
+    fields = RecordFields(source, engine, dict.fromkeys(names, pa.string()), "logs", None)
+    query, document = (fields.text(name, required=True) for name in names[:2])
+    (moment, _), (features, kind) = map(fields.value, names[2:])
+    features = features if is_text(kind) else f"CAST(to_json({features}) AS VARCHAR)"
+    rows = f"SELECT {query} AS query, {document} AS document, {moment} AS moment, {features} AS features"
     return engine.hold(
-        "SELECT CAST(query_id AS VARCHAR) AS query_id, CAST(doc_id AS VARCHAR) AS doc_id, "
-        f"coalesce({latest}, max({features})) AS features FROM {table} "
-        "WHERE query_id IS NOT NULL AND doc_id IS NOT NULL GROUP BY 1, 2"
+        "SELECT query AS query_id, document AS doc_id, coalesce(max_by(features, moment), max(features)) AS features "
+        f"FROM ({rows} FROM {fields.table}) WHERE query IS NOT NULL AND document IS NOT NULL GROUP BY 1, 2"
     )
 
 

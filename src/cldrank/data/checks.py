@@ -235,7 +235,10 @@ def unique_query_ids(values: ArrayLike, queries: int) -> NDArray[Any]:
 
 def weights_by_query(values: Any, query_ids: NDArray[Any]) -> NDArray[np.float64]:
     """A finite weight above 0 per query."""
-    weights = np.asarray(values, dtype=np.float64)
+    try:
+        weights = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"query_weights must be numbers, not {shortened(values)}.") from None
     if weights.shape != (len(query_ids),):
         raise DataError(f"query_weights have shape {weights.shape} for {len(query_ids):,} queries; one each is needed.")
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))

@@ -280,7 +280,7 @@ class RankingDataset:
         array([1. , 2.5])
         """
         places = {str(query): place for place, query in enumerate(self.query_ids.tolist())}
-        values = np.ones(self.n_queries)
+        values: list[Any] = [1.0] * self.n_queries
         for query, weight in weights.items():
             if str(query) not in places:
                 raise DataError(f"there is a weight for query {query}, which the data does not have.")

@@ -91,14 +91,9 @@ def feature_files(source: Source | Sequence[Source]) -> list[TableFile]:
             files += [file for file in below if file.format == chosen]
         else:
             refuse_own(path, "feature file")
-            files.append(TableFile(path, path.parent, feature_format(path)))
+            known = known_format(path)  # what is neither Parquet nor CSV is LETOR text
+            files.append(TableFile(path, path.parent, known if known in ("parquet", "csv") else "letor"))
     return files
-
-
-def feature_format(path: Path) -> Format:
-    """The format of a file of candidates by its name; what is neither Parquet nor CSV is LETOR text."""
-    known = known_format(path)
-    return known if known in ("parquet", "csv") else "letor"
 
 
 def check_format_options(

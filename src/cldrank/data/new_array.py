@@ -35,13 +35,7 @@ class NewArray:
     """
 
     def __init__(
-        self,
-        name: str,
-        dtype: DTypeLike,
-        *,
-        width: int | None = None,
-        expected: int = 0,
-        folder: Path | None = None,
+        self, name: str, dtype: DTypeLike, *, width: int | None = None, expected: int = 0, folder: Path | None = None
     ) -> None:
         self._name, self._dtype, self._folder = name, np.dtype(dtype), folder
         self._row_shape = () if width is None else (width,)

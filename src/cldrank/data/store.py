@@ -62,15 +62,12 @@ def stored(read: Read, sources: Sequence[Path], options: Mapping[str, Any]) -> R
     return read(None) if dataset is None else dataset
 
 
-def _size(entry: Path) -> int:
-    return sum(file.stat().st_size for file in entry.glob("*") if file.exists())
-
-
 def _keep_budget(newest: Path) -> None:
     """Remove the entries that were used longest ago while all take more than half of what the disk could give them."""
     entries = [entry for entry in newest.parent.glob("*") if entry.is_dir() and entry != newest]
     entries.sort(key=lambda entry: entry.stat().st_mtime)
-    sizes = {entry: _size(entry) for entry in [*entries, newest]}
+    every = [*entries, newest]
+    sizes = {entry: sum(file.stat().st_size for file in entry.glob("*") if file.exists()) for entry in every}
     free = shutil.disk_usage(newest).free
     for entry in entries:
         if sum(sizes.values()) <= (free + sum(sizes.values())) / 2:

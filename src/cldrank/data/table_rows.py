@@ -96,7 +96,8 @@ class TablePart:
         row = 0
         for batch in self.read(ids, [number] if number else [], _TEXT_ROWS):
             for column, own, cells in zip(ids, texts, batch.columns, strict=False):
-                own += id_texts(cells, column, self, row)
+                known = cells if self.is_text else _ids(cells, column, self, row)
+                own += map(str, known.to_pylist())
             values += [numbers_of(batch.columns[-1])] if number else []
             row += len(batch)
         return texts, np.concatenate(values).astype(np.float64)
@@ -387,11 +388,6 @@ def _ids(values: pa.Array, column: str, part: TablePart, row: int) -> pa.Array:
         texts = values.dictionary.take(pa.array(used))
         texts.validate(full=True)
         return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), texts.cast(pa.large_string()))
-
-
-def id_texts(values: pa.Array, column: str, part: TablePart, row: int) -> list[str]:
-    """Ids as text, however they are stored."""
-    return list(map(str, (values if part.is_text else _ids(values, column, part, row)).to_pylist()))
 
 
 def _refuse_null(values: pa.Array, column: str, part: TablePart, row: int) -> None:

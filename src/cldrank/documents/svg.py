@@ -136,7 +136,8 @@ class _Frame:
                 note = f"{series.name}: {point.reference:.3f} {self.figure.references}"
                 parts.append(_ring(*self.at(point.at, point.reference), note))
             value, many = f"{point.value:.6g}", len(series.points) > _MANY
-            parts.append(_marker(series.look, x, y, *_notes(point), small=many, data_value=value))
+            notes = [element("title", point.note)] if point.note else []
+            parts.append(_marker(series.look, x, y, *notes, small=many, data_value=value))
         return Markup("").join(parts)
 
     def whisker(self, point: Point) -> Markup:
@@ -178,10 +179,6 @@ def _marker(look: Look | None, x: float, y: float, *notes: Markup, small: bool =
     shape = MARKERS[look.marker if look else "circle"]
     place = f"translate({x:.1f} {y:.1f})" + (" scale(0.55)" if small else "")
     return element("path", *notes, class_="mark", d=shape, transform=place, **data)
-
-
-def _notes(point: Point) -> list[Markup]:
-    return [element("title", point.note)] if point.note else []
 
 
 def _dashes(look: Look | None) -> str | None:

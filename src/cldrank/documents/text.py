@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from cldrank.documents import document as doc
 from cldrank.documents.document import Document, pieces, visible
-from cldrank.documents.figure import Figure, Panels
-from cldrank.documents.svg import picture
+from cldrank.documents.figure import Figure
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -34,28 +33,11 @@ class Markdown(str):
 
 
 def render_markdown(document: Document, name: str = "figure") -> str:
-    """The text; its figures are `name-1.svg`, `name-2.svg` … beside it, see `markdown_pictures`."""
+    """The text; its figures are `name-1.svg`, `name-2.svg` … beside it, drawn by `picture`."""
     names = (f"{name}-{number}.svg" for number in count(1))
     parts = [f"# {escaped(document.title)}", _inline(document.about)]
     parts += [part for block in document.blocks for part in _markdown(block, names)]
     return "\n\n".join(filter(None, [*parts, _inline(document.footer)])) + "\n"
-
-
-def markdown_pictures(document: Document, name: str = "figure") -> dict[str, str]:
-    """The figures of a document as SVG, by the names of their files."""
-    figures = _figures(document.blocks)
-    return {
-        f"{name}-{number}.svg": picture(block.figures, block.columns) if isinstance(block, Panels) else picture([block])
-        for number, block in enumerate(figures, start=1)
-    }
-
-
-def _figures(blocks: Sequence[doc.Block]) -> Iterator[Figure | Panels]:
-    for block in blocks:
-        if isinstance(block, doc.Details):
-            yield from _figures(block.blocks)
-        elif isinstance(block, Figure | Panels):
-            yield block
 
 
 def _markdown(block: doc.Block, names: Iterator[str]) -> list[str]:

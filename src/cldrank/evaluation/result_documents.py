@@ -238,11 +238,13 @@ def several_document(result: SeveralComparisons) -> doc.Document:
     """Which to try first, all differences with their intervals, and what they rest on."""
     by_clicks = {name: pair for name, pair in result.comparisons.items() if isinstance(pair, ClickComparison)}
     title = f"Try {result.try_first} first" if result.try_first else f"Keep {result.old}"
+    intervals = {name: result.interval(name) for name in _by_estimate(result)}
+    about = f"Right of 0, a ranker is better than {result.old}."
     blocks: list[doc.Block] = [
         doc.Notice(TONES[result.decision], [_choice_words(result)], title, large=True),
         *(block for pair in list(by_clicks.values())[:1] for block in ratings_blocks(pair)),
         _ranker_table(result),
-        _difference_figure(result),
+        _interval_figure("Differences", intervals, {}, f"difference in {result.measure}", (0.0,), about),
         doc.Paragraph(
             f"All of these intervals hold the truth at once with {result.confidence:.0%} confidence, each by itself "
             f"with {result.confidence_each:.1%}."
@@ -252,8 +254,10 @@ def several_document(result: SeveralComparisons) -> doc.Document:
         blocks += [*_grounds(by_clicks), *_what_next(result, by_clicks)]
     names = listed(result.comparisons, "and")
     data = data_label(result.data, result.synthetic)
-    about = [source(pair) for pair in by_clicks.values()][:1]
-    return doc.Document(f"{names} against {result.old} on {data}{', by clicks alone' * bool(by_clicks)}", blocks, about)
+    grounds = [source(pair) for pair in by_clicks.values()][:1]
+    return doc.Document(
+        f"{names} against {result.old} on {data}{', by clicks alone' * bool(by_clicks)}", blocks, grounds
+    )
 
 
 def _choice_words(result: SeveralComparisons) -> str:
@@ -288,12 +292,6 @@ def _ranker_table(result: SeveralComparisons) -> doc.Table:
 def _by_estimate(result: SeveralComparisons) -> list[str]:
     """The names, the highest estimate first."""
     return sorted(result.comparisons, key=lambda name: -result.interval(name).estimate)
-
-
-def _difference_figure(result: SeveralComparisons) -> doc.Figure:
-    intervals = {name: result.interval(name) for name in _by_estimate(result)}
-    about = f"Right of 0, a ranker is better than {result.old}."
-    return _interval_figure("Differences", intervals, {}, f"difference in {result.measure}", (0.0,), about)
 
 
 def _grounds(by_clicks: dict[str, ClickComparison]) -> Iterator[doc.Block]:

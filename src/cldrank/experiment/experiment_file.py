@@ -59,11 +59,7 @@ class SimulationSettings(Value):
     assumed_eta: float | None = parameter(default=None, least=0, about="the eta that methods assume, if not eta")
 
 
-_SECTIONS: dict[str, type[Value]] = {
-    "data": Data,
-    "production": ProductionSettings,
-    "simulation": SimulationSettings,
-}
+_SECTIONS: dict[str, type[Value]] = {"data": Data, "production": ProductionSettings, "simulation": SimulationSettings}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Reports on results: for each experiment its figures and tables, as a page or as Markdown."""
+"""Reports on results: for each experiment its figures and tables."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ import pyarrow.compute as pc
 
 from cldrank import documents as doc
 from cldrank.decoding import dotted
-from cldrank.errors import UsageError
 from cldrank.experiment.experiment_file import SHIPPED, read
 from cldrank.experiment.results import Summary, load_results, setting_order, summary
 from cldrank.files import make_folder, save_text
 from cldrank.wording import count, duration, listed
 
-_FORMATS = ("html", "md")
 _MOST_PROBLEMS = 20  # of different errors or warnings
 _NAMES = {  # keys of settings in plain words
     "simulation.depth": "depth K",
@@ -34,30 +32,15 @@ _NAMES = {  # keys of settings in plain words
 _SHARED = ("data", "production", "simulation", "propensities")  # of a configuration: the same for all methods
 
 
-def save_report(folder: str | PathLike[str], out: str | PathLike[str], format: str = "html") -> tuple[Path, ...]:  # noqa: A002
-    """Write the report on the results in a folder; returns the files written, the first of which to open.
+def save_report(folder: str | PathLike[str], out: str | PathLike[str]) -> Path:
+    """Write the report on the results in a folder, a page that needs no other file; returns its path.
 
-    html    a page that needs no other file
-    md      tables and links to SVG pictures, which are written beside it
-
-    Where `out` is a folder, the report is called `report` in it.
+    Where `out` is a folder, the report is called `report.html` in it.
     """
-    if format not in _FORMATS:
-        raise UsageError(f"a report is written as {', '.join(_FORMATS)}, not {format!r}.")
-    table = load_results(folder)
-    target = Path(out)
-    target = target / f"report.{format}" if target.is_dir() else make_folder(target.parent) / target.name
-    document = report_document(table)
-    if format == "html":
-        save_text(target, doc.render_html(document))
-        return (target,)
-    if target.exists() and not target.is_file():
-        raise UsageError(f"{target} is not a file, and pictures are written beside the text; name a file to write.")
-    pictures = {target.with_name(name): svg for name, svg in doc.markdown_pictures(document, target.stem).items()}
-    for path, svg in pictures.items():
-        save_text(path, svg)
-    save_text(target, doc.render_markdown(document, target.stem))
-    return (target, *pictures)
+    table, target = load_results(folder), Path(out)
+    target = target / "report.html" if target.is_dir() else make_folder(target.parent) / target.name
+    save_text(target, doc.render_html(report_document(table)))
+    return target
 
 
 # -- what a report is about ----------------------------------------------------------------------------------------

@@ -60,10 +60,7 @@ class ClickCounts:
         levels = np.zeros(len(rows), dtype=np.int64) if level is None else level[rows]
         codes = _group_codes(row, slot, clicks.impressions, clicks.clicks)
         _, example, group, size = np.unique(
-            codes * (levels.max(initial=0) + 1) + levels,
-            return_index=True,
-            return_inverse=True,
-            return_counts=True,
+            codes * (levels.max(initial=0) + 1) + levels, return_index=True, return_inverse=True, return_counts=True
         )
         is_example = np.zeros(len(rows), dtype=bool)
         is_example[example] = True

@@ -147,12 +147,7 @@ def parse_all(measures: str | Measure | Iterable[str | Measure]) -> list[Measure
 
 
 def compute(
-    measures: str | Measure | Iterable[str | Measure],
-    scores: Any,
-    labels: Any,
-    offsets: Any,
-    *,
-    empty: Empty = "zero",
+    measures: str | Measure | Iterable[str | Measure], scores: Any, labels: Any, offsets: Any, *, empty: Empty = "zero"
 ) -> dict[Measure, Array]:
     """The values per query of each measure, from a single sort.
 

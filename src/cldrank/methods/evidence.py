@@ -70,7 +70,11 @@ def collect(
         for name, given in {"clicks": clicks, "propensities": propensities}.items():
             if given is not None:
                 raise UsageError(f"{user} learns from labels; leave `{name}` out.")
-        check_labels(dataset, user)
+        labels = dataset.labels
+        if labels is None:
+            raise DataError(f"{dataset.name or 'the data'} has no labels, and {user} learns from labels.")
+        if labels.min() == labels.max():
+            raise DataError(f"all {len(labels):,} labels are {labels[0]:g}; {user} needs labels that differ.")
         return Evidence(dataset)
     table = check_clicks(clicks, dataset, user)
     if needs == "clicks":
@@ -108,15 +112,6 @@ def check_dataset(dataset: Any, user: str) -> RankingDataset:
     if not np.prod(dataset.features.shape):
         raise DataError(f"{dataset!r} has nothing for {user} to learn from: it needs rows and features.")
     return dataset
-
-
-def check_labels(dataset: RankingDataset, user: str) -> None:
-    """Refuse a dataset without labels, or with all labels equal."""
-    labels = dataset.labels
-    if labels is None:
-        raise DataError(f"{dataset.name or 'the data'} has no labels, and {user} learns from labels.")
-    if labels.min() == labels.max():
-        raise DataError(f"all {len(labels):,} labels are {labels[0]:g}; {user} needs labels that differ.")
 
 
 def check_clicks(clicks: Any, dataset: RankingDataset, user: str) -> ClickTable:

@@ -313,8 +313,7 @@ class CorrectedMethod(Method):
         default=None, about="the least propensity; smaller ones are raised to it", above=0, most=1
     )
     envelope: EnvelopeUse = parameter(
-        default="raise",
-        about="an assumed curve below the bound that the clicks prove: raise it, warn only, or off",
+        default="raise", about="an assumed curve below the bound that the clicks prove: raise it, warn only, or off"
     )
 
     def _collected(self, dataset: Any, clicks: Any, propensities: Any) -> Evidence:

@@ -20,10 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def observe(
-    dataset: RankingDataset,
-    clicks: ClickTable,
-    propensities: Curve | None = None,
-    target: Target = "ips",
+    dataset: RankingDataset, clicks: ClickTable, propensities: Curve | None = None, target: Target = "ips"
 ) -> Observations:
     """The weighted rows of a click table; without propensities, all positions count as examined.
 

@@ -19,10 +19,7 @@ def method_record(method: Method) -> MethodRecord:
     """The method: what it does, what it corrects, and how Python writes it."""
     curve = ("position",) if uses_curve(method.required) and "position" not in method.corrects else ()
     return MethodRecord(
-        label=method.label,
-        sentence=method.sentence,
-        corrects=(*curve, *method.corrects),
-        call=repr(method),
+        label=method.label, sentence=method.sentence, corrects=(*curve, *method.corrects), call=repr(method)
     )
 
 

@@ -24,8 +24,7 @@ MOST = 2.0  # that a clipped estimate says; relevance itself is at most 1
 def target_choice() -> Any:
     """Declare the parameter `target`."""
     return parameter(
-        default="mixed",
-        about="relevance of a cell: c/(nρ), clipped to 2, its posterior mean, or the last two mixed",
+        default="mixed", about="relevance of a cell: c/(nρ), clipped to 2, its posterior mean, or the last two mixed"
     )
 
 

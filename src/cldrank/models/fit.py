@@ -123,12 +123,7 @@ def linear_ranker(
 
 
 def trained_fit(
-    context: Context,
-    ranker: Ranker,
-    status: str,
-    history: Sequence[Epoch],
-    queries: tuple[int, int],
-    **learned: Any,
+    context: Context, ranker: Ranker, status: str, history: Sequence[Epoch], queries: tuple[int, int], **learned: Any
 ) -> Fit:
     """What was trained step by step, while held-out queries chose what to keep.
 

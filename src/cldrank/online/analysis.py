@@ -15,13 +15,7 @@ from cldrank.clicks.aggregate import ON_REQUEST, REASONS
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.errors import DataError, UsageError
 from cldrank.evaluation.click_results import WayToSettle
-from cldrank.evaluation.decision_rule import (
-    ClickVerdict,
-    decide,
-    exceeds_margin,
-    largest_error,
-    worded_interval,
-)
+from cldrank.evaluation.decision_rule import ClickVerdict, decide, exceeds_margin, largest_error, worded_interval
 from cldrank.evaluation.experiment_planning import MORE, ONLINE_CONFIDENCE
 from cldrank.measures import Interval
 from cldrank.measures.confidence_sequences import every_look_quantile, sample_ratio_evidence
@@ -201,7 +195,7 @@ def analyse(
             log, engine, chosen, rules,
             kind=kind, experiment=experiment, rankings=rankings, before=before,
         )  # fmt: skip
-    where = frame_name(log) if is_frame(log) else some([log] if isinstance(log, str) else list(map(str, _listed(log))))
+    where = frame_name(log) if is_frame(log) else some([*map(str, log if isinstance(log, list | tuple) else [log])])
     _check_account(sums, max_rejected, where)
     ratio = _checked_ratio(sums, names, shares, planned, where)
     return _judged(sums, where, (names[0], names[1]), ratio, _Estimator(confidence, planned), margin)
@@ -243,10 +237,6 @@ def _judged(
         rejected=sums.rejected,
         notes=sums.notes,
     )
-
-
-def _listed(log: Any) -> Sequence[Any]:
-    return log if isinstance(log, list | tuple) else [log]
 
 
 def _worths(curve: Propensities | None) -> tuple[float, ...]:

@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cldrank import documents as doc
 from cldrank.clicks.aggregate import REASONS
-from cldrank.documents import (
-    Axis,
-    Block,
-    Document,
-    Facts,
-    Figure,
-    Heading,
-    Look,
-    Notice,
-    Paragraph,
-    Point,
-    Series,
-    Table,
-)  # fmt: skip
 from cldrank.documents.numbers import minus, percent, short
 from cldrank.evaluation.experiment_planning import say_way
 from cldrank.evaluation.result_documents import SIGNS, TONES, prose, signed, worded_ends
@@ -27,7 +14,7 @@ from cldrank.online.experiment_log import PAGE_REASONS
 from cldrank.wording import count, listed
 
 _MOST_SEGMENTS = 20
-_BAND = Look("grey", (), "circle")
+_BAND = doc.Look("grey", (), "circle")
 _ASSUMED = {
     "interleaving": (
         "Interleaved pages compare rankers by what people choose when they see both, not by what those do who only "
@@ -45,29 +32,29 @@ _LAWS = (
 )
 
 
-def experiment_document(result: ExperimentResult) -> Document:
+def experiment_document(result: ExperimentResult) -> doc.Document:
     """The verdict on top, then the measures, how the difference developed, and what the log was like."""
     verdict, (new, old) = result.verdict, result.names
     answer = verdict.headline(new, old, result.first.measure, evidence="pages")
-    blocks: list[Block] = [
-        Notice(TONES[verdict.decision], [answer], f"{SIGNS[verdict.decision]} {verdict.words}", large=True),
-        Paragraph([verdict.reason[:1].upper() + verdict.reason[1:]]),
-        Facts(_facts(result), large=True),
-        Heading("Measures"),
+    blocks: list[doc.Block] = [
+        doc.Notice(TONES[verdict.decision], [answer], f"{SIGNS[verdict.decision]} {verdict.words}", large=True),
+        doc.Paragraph([verdict.reason[:1].upper() + verdict.reason[1:]]),
+        doc.Facts(_facts(result), large=True),
+        doc.Heading("Measures"),
         _measure_table(result),
         *_days_figure(result),
         *_segment_table(result),
     ]
     if result.more is not None:
-        blocks += [Heading("What would settle it, with 80% power"), Paragraph([say_way(result.more)])]
-    blocks += [Heading("Is the log sound?"), *map(prose, _sound(result)), *_aside_table(result)]
+        blocks += [doc.Heading("What would settle it, with 80% power"), doc.Paragraph([say_way(result.more)])]
+    blocks += [doc.Heading("Is the log sound?"), *map(prose, _sound(result)), *_aside_table(result)]
     assumed = _ASSUMED[result.kind] + (f"{_CREDIT} " if COUNTERFACTUAL in result.measures else "") + _LAWS
-    blocks += [Heading("When this must not be trusted"), prose(assumed)]
+    blocks += [doc.Heading("When this must not be trusted"), prose(assumed)]
     what = "interleaved pages" if result.kind == "interleaving" else "an A/B test"
     about = f"{what[0].upper()}{what[1:]}, {count(sum(result.pages.values()), 'page')} of {result.data}."
     if result.experiment:
         about += f" Experiment {result.experiment}."
-    return Document(f"{new} against {old}, by {what}", blocks, [about])
+    return doc.Document(f"{new} against {old}, by {what}", blocks, [about])
 
 
 def _facts(result: ExperimentResult) -> dict[str, str]:
@@ -81,7 +68,7 @@ def _facts(result: ExperimentResult) -> dict[str, str]:
     }
 
 
-def _measure_table(result: ExperimentResult) -> Table:
+def _measure_table(result: ExperimentResult) -> doc.Table:
     """Every measure with the interval that holds at every look, and the one of a single look beside it."""
     first = result.first
     arms = result.kind == "ab"
@@ -98,44 +85,44 @@ def _measure_table(result: ExperimentResult) -> Table:
         f"The first decides. {result.names[0]} minus {result.names[1]}; what a person did counts as one. The interval "
     )
     about += "at one look holds only at a number of pages that was fixed before, whatever was seen until then."
-    return Table(head, rows, about=about, wide=True)
+    return doc.Table(head, rows, about=about, wide=True)
 
 
 def _reductions(result: ExperimentResult) -> list[float]:
     return [estimate.reduction for estimate in result.measures.values()]
 
 
-def _days_figure(result: ExperimentResult) -> Iterator[Figure]:
+def _days_figure(result: ExperimentResult) -> Iterator[doc.Figure]:
     """The difference as one would have seen it at the end of each day."""
     days = {day: estimate for day, estimate in result.days.items() if estimate.difference.n >= 2}
     if len(days) < 2:
         return
-    points = {"at every look": [], "at one look": []}  # type: dict[str, list[Point]]
+    points = {"at every look": [], "at one look": []}  # type: dict[str, list[doc.Point]]
     for at, (day, estimate) in enumerate(days.items()):
         for name, interval in zip(points, (estimate.difference, estimate.fixed), strict=True):
             note = f"{day}: {signed(interval.estimate)} ({worded_ends(interval)})"
-            points[name].append(Point(at, interval.estimate, interval.low, interval.high, note))
+            points[name].append(doc.Point(at, interval.estimate, interval.low, interval.high, note))
     looks = {"at every look": None, "at one look": _BAND}
-    series = tuple(Series(name, tuple(each), looks[name]) for name, each in points.items())
+    series = tuple(doc.Series(name, tuple(each), looks[name]) for name, each in points.items())
     widest = list(days.values())[len(days) // 4 :]  # the first days would make the others flat
     ends = [end for estimate in widest for end in (estimate.difference.low, estimate.difference.high)]
     margin = result.verdict.margin
-    along = Axis.of_labels([f"{day:%d %b}" for day in days], most=8)
-    values = Axis.around([0.0, -margin, margin, *ends], most=6, name=f"{result.first.measure} per page, new − old")
+    along = doc.Axis.of_labels([f"{day:%d %b}" for day in days], most=8)
+    values = doc.Axis.around([0.0, -margin, margin, *ends], most=6, name=f"{result.first.measure} per page, new − old")
     clipped = tuple(
-        Series(each.name, tuple(_within(point, values) for point in each.points), each.look) for each in series
+        doc.Series(each.name, tuple(_within(point, values) for point in each.points), each.look) for each in series
     )
     about = "All pages until the end of each day. The wide band is the interval that holds at all days at once."
-    yield Figure("The difference, day by day", clipped, along, values, width=440, marked=(0.0,), about=about)
+    yield doc.Figure("The difference, day by day", clipped, along, values, width=440, marked=(0.0,), about=about)
 
 
-def _within(point: Point, axis: Axis) -> Point:
+def _within(point: doc.Point, axis: doc.Axis) -> doc.Point:
     """A point whose band ends where the picture does."""
     low, high = (axis.within(end) for end in (point.low or 0.0, point.high or 0.0))
-    return Point(point.at, axis.within(point.value), low, high, point.note)
+    return doc.Point(point.at, axis.within(point.value), low, high, point.note)
 
 
-def _segment_table(result: ExperimentResult) -> Iterator[Block]:
+def _segment_table(result: ExperimentResult) -> Iterator[doc.Block]:
     if not result.segments:
         return
     shown = list(result.segments.items())[:_MOST_SEGMENTS]
@@ -150,10 +137,10 @@ def _segment_table(result: ExperimentResult) -> Iterator[Block]:
         "interval at every look",
         "persons" if result.kind != "ab" else "persons, smaller arm",
     )
-    yield Heading("Segments")
-    yield Table(head, rows, about=about, wide=True)
+    yield doc.Heading("Segments")
+    yield doc.Table(head, rows, about=about, wide=True)
     if len(shown) < len(result.segments):
-        yield Paragraph(f"{len(shown)} of {len(result.segments)} segments.", quiet=True)
+        yield doc.Paragraph(f"{len(shown)} of {len(result.segments)} segments.", quiet=True)
 
 
 def _sound(result: ExperimentResult) -> Iterator[str]:
@@ -170,8 +157,8 @@ def _sound(result: ExperimentResult) -> Iterator[str]:
     yield from result.notes
 
 
-def _aside_table(result: ExperimentResult) -> Iterator[Table]:
+def _aside_table(result: ExperimentResult) -> Iterator[doc.Table]:
     rows = [("pages", f"{n:,}", PAGE_REASONS[reason]) for reason, n in result.aside.items()]
     rows += [("rows", f"{n:,}", REASONS[reason]) for reason, n in result.rejected.items()]
     if rows:
-        yield Table(("set aside", "number", "why"), rows, text=("why",), wide=True)
+        yield doc.Table(("set aside", "number", "why"), rows, text=("why",), wide=True)

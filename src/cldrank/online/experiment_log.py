@@ -434,7 +434,8 @@ class _Reading:
             f"SELECT session_id, query_id FROM {rows} GROUP BY session_id, query_id HAVING {bits} < count(*)"
         )
         place = "session_id, query_id, position"
-        number = f"row_number() OVER (PARTITION BY {place} ORDER BY clicks DESC, team, new_rank, old_rank)"
+        acted = "".join(f"{name} DESC, " for name in self.events if name != "clicked")
+        number = f"row_number() OVER (PARTITION BY {place} ORDER BY clicks DESC, {acted}team, new_rank, old_rank)"
         repeated = f"(SELECT * FROM {rows} SEMI JOIN {pages} USING (session_id, query_id) QUALIFY {number} = 1)"
         return f"(FROM {rows} ANTI JOIN {pages} USING (session_id, query_id) UNION ALL BY NAME FROM {repeated})"
 

@@ -132,12 +132,7 @@ def _drafted(new: Sequence[Any], old: Sequence[Any], depth: int, key: Key) -> tu
 
 
 def interleave_pages(
-    new: ArrayLike,
-    old: ArrayLike,
-    offsets: IntArray,
-    depth: int,
-    keys: Sequence[Key],
-    queries: IntArray | None = None,
+    new: ArrayLike, old: ArrayLike, offsets: IntArray, depth: int, keys: Sequence[Key], queries: IntArray | None = None
 ) -> InterleavedPages:
     """Many interleaved pages at once, as `interleave` makes each.
 

@@ -107,11 +107,7 @@ class RunRecord:
 
 
 def run_pipeline(
-    pipeline: PipelineDefinition,
-    *,
-    command: str = "",
-    say: Say = lambda _: None,
-    report: Report = lambda _: None,
+    pipeline: PipelineDefinition, *, command: str = "", say: Say = lambda _: None, report: Report = lambda _: None
 ) -> RunRecord:
     """Run all steps, up to a gate that stops; unchanged steps reuse their results.
 

@@ -32,7 +32,8 @@ def as_keys(text: str, pipeline: PipelineDefinition, section: str) -> str:
     >>> as_keys("map it with `columns={'doc_id': 'sku'}`, or say `missing=keep`.", pipeline, "features")
     'map it with `features.columns.doc_id = "sku"`, or say `features.missing = "keep"`.'
     """
-    keys = {place: _keys(pipeline, place) for place in (section, *SECTIONS)}
+    own = {place: getattr(pipeline, place).get_params() for place in (section, *SECTIONS)}
+    keys = {place: {*keys_of(SECTIONS[place]), *other_keys(place, given)} for place, given in own.items()}
 
     def key(match: re.Match[str]) -> str:
         name = _OTHERWISE.get(section, {}).get(match[1], match[1])
@@ -50,11 +51,6 @@ def in_keys(pipeline: PipelineDefinition, section: str) -> Iterator[None]:
     except CldrankError as error:
         error.args = (as_keys(str(error.args[0]), pipeline, section), *error.args[1:])
         raise
-
-
-def _keys(pipeline: PipelineDefinition, section: str) -> set[str]:
-    own = getattr(pipeline, section).get_params()
-    return {*keys_of(SECTIONS[section]), *other_keys(section, own)}
 
 
 def _assigned(key: str, value: str | None) -> str:

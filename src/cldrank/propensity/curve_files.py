@@ -58,11 +58,17 @@ def load_curve(path: str | PathLike[str], kind: type[Any] | None = None) -> Any:
     if not file.is_file():
         what = "a folder, not a file" if file.is_dir() else "no such file"
         raise UsageError(f"{file}: {what} of propensities; a power law is written power:1.0.")
-    content = _read(file)
+    with reading(file, "JSON"), file.open("rb") as opened:
+        if opened.peek(4).startswith(b"PAR1"):
+            raise FormatError("is a Parquet file (cells, say, or a log), not a file of propensities.", path=file)
+        content = msgspec.json.decode(opened.read())
     named = content.get("format") if isinstance(content, dict) else None
     form = _FORMATS.get(named) if isinstance(named, str) else None
     if form is None:
-        content = {"values": _listed(content, file), "origin": f"from {file.name}"}
+        values = content.get("values", content.get("propensities")) if isinstance(content, dict) else content
+        if not isinstance(values, list) or not values:
+            raise FormatError("holds no list of propensities; `cldrank propensity estimate` writes one.", path=file)
+        content = {"values": values, "origin": f"from {file.name}"}
     try:
         curve = _decoded(form or Propensities, content)
     except (CldrankError, ValueError) as error:
@@ -70,20 +76,6 @@ def load_curve(path: str | PathLike[str], kind: type[Any] | None = None) -> Any:
     if kind is not None and not isinstance(curve, kind):
         raise FormatError(f"holds {_NAMES[type(curve)]}, not {_NAMES[kind]}.", path=path)
     return curve
-
-
-def _read(file: Path) -> Any:
-    with reading(file, "JSON"), file.open("rb") as opened:
-        if opened.peek(4).startswith(b"PAR1"):
-            raise FormatError("is a Parquet file (cells, say, or a log), not a file of propensities.", path=file)
-        return msgspec.json.decode(opened.read())
-
-
-def _listed(content: Any, file: Path) -> list[Any]:
-    values = content.get("values", content.get("propensities")) if isinstance(content, dict) else content
-    if not isinstance(values, list) or not values:
-        raise FormatError("holds no list of propensities; `cldrank propensity estimate` writes one.", path=file)
-    return values
 
 
 def _decoded(form: type[Any], content: dict[str, Any]) -> Any:

@@ -17,12 +17,7 @@ from cldrank.data.dataset import RankingDataset
 from cldrank.errors import CldrankError, MissingDependencyError, MissingValueError, UnidentifiableError, UsageError
 from cldrank.parameters import Value, parameter, value
 from cldrank.propensity.cells import FEWEST_GROUPS, Cells, PairSums, draw_weights
-from cldrank.propensity.identifiability import (
-    Requirement,
-    cannot_estimate,
-    errors_of_logs,
-    too_few,
-)
+from cldrank.propensity.identifiability import Requirement, cannot_estimate, errors_of_logs, too_few
 from cldrank.propensity.propensities import MISFIT, Goodness, Propensities
 
 Result_co = TypeVar("Result_co", covariant=True)

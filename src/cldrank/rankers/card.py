@@ -8,7 +8,7 @@ from typing import Any
 from cldrank import documents as doc
 from cldrank.rankers.base import Ranker
 from cldrank.rankers.linear_ranker import LinearRanker
-from cldrank.rankers.provenance import CurveRecord, DistilRecord, EvaluationRecord, FitRecord, Provenance, Record
+from cldrank.rankers.provenance import CurveRecord, EvaluationRecord, FitRecord, Provenance, Record
 from cldrank.rankers.tree_ranker import TreeRanker
 from cldrank.wording import count, positions, some
 
@@ -45,11 +45,13 @@ def card_document(ranker: Ranker) -> doc.Document:
         blocks.append(doc.Paragraph([doc.Strong(origin.method.label), f" {origin.method.sentence}."]))
     if origin.chosen:
         blocks.append(doc.Paragraph([doc.Strong("Chosen by the log."), f" {origin.chosen}"]))
+    known = origin.distilled
+    fidelity = [] if known is None else [str(known), *(f"Fitted to {name}" for name in known.teachers)]
     sections: dict[str, list[doc.Block]] = {
         "Limits": [doc.Notice("note", [text], label="limit") for text in dict.fromkeys(known_limits(ranker))],
         "Evaluation": list(_evaluations(origin.evaluations)) or [doc.Paragraph("None is recorded.")],
         "Safety": [] if origin.safety is None else [doc.Paragraph(str(origin.safety)), *_facts(origin.safety)],
-        "Distillation": [] if origin.distilled is None else list(_distilled(origin.distilled)),
+        "Distillation": [doc.Paragraph([f"{text}."]) for text in fidelity],
         "Data": _facts(_data(ranker)),
         "Clicks": _facts(origin.clicks),
         "Propensities": list(_curves(origin.propensities)),
@@ -91,13 +93,6 @@ def _evaluations(evaluations: Sequence[EvaluationRecord]) -> Iterator[doc.Block]
             for name, known in measures
         ]
         yield doc.Table(("measure", *columns), rows)
-
-
-def _distilled(record: DistilRecord) -> Iterator[doc.Block]:
-    """How faithful a ranker is, and to which others."""
-    yield from (
-        doc.Paragraph([f"{text}."]) for text in (str(record), *(f"Fitted to {name}" for name in record.teachers))
-    )
 
 
 def _data(ranker: Ranker) -> dict[str, Any]:

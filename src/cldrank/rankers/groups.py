@@ -94,12 +94,7 @@ class BordaRanker(GroupRanker):
     by_row = False
 
     def score_rows(
-        self,
-        table: NDArray[Any],
-        offsets: IntArray | None = None,
-        *,
-        device: str | None = None,
-        first_query: int = 0,
+        self, table: NDArray[Any], offsets: IntArray | None = None, *, device: str | None = None, first_query: int = 0
     ) -> NDArray[np.float64]:
         """The votes of each row among those of its query; how ties are broken depends on the index of the query."""
         spans = np.array([0, len(table)]) if offsets is None else offsets

@@ -116,12 +116,6 @@ def check_production(name: str, dataset: RankingDataset) -> None:
         raise UsageError(f"`production={name!r}`: this feature is missing in some rows; fill it in with `missing=0`.")
 
 
-def within_spread(scores: Floats, dataset: RankingDataset) -> float:
-    """The standard deviation of scores within queries."""
-    means = segments.sums_of_segments(scores, dataset.offsets) / np.maximum(dataset.sizes, 1)
-    return float(np.sqrt(np.mean((scores - means[dataset.row_queries]) ** 2)))
-
-
 def shown_alike(ranks: NDArray[np.int64], clicks: ClickTable) -> float:
     """The share of production's results that an order shows as well, on pages of the same length."""
     queries = clicks.candidates.row_queries[clicks.row]

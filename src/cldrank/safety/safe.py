@@ -15,6 +15,7 @@ from cldrank.arguments import check_number
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
 from cldrank.data.query_hash import hashes_of, held_out
+from cldrank.distillation import within_spread
 from cldrank.errors import CldrankWarning, DataError, UsageError, warn
 from cldrank.evaluation import ClickJudge
 from cldrank.evaluation.click_measures import ClickMeasure
@@ -28,7 +29,7 @@ from cldrank.methods.recording import clicks_record, curve_records
 from cldrank.propensity.segment_propensities import Curve
 from cldrank.rankers import Ranker, blended
 from cldrank.rankers.provenance import IMITATION, SafetyRecord
-from cldrank.safety.imitation import check_production, feature_alone, imitate, shown_alike, within_spread
+from cldrank.safety.imitation import check_production, feature_alone, imitate, shown_alike
 from cldrank.wording import kind_of
 
 _SHARES = tuple(step / 10 for step in range(11))

@@ -144,7 +144,8 @@ class Search:
 
     def finished(self) -> dict[int, FrozenTrial]:
         """The trials that were completed, pruned, or failed with an error, by number; not those interrupted."""
-        trials = filter(_is_finished, self._study.get_trials(deepcopy=False))
+        ended = [trial for trial in self._study.get_trials(deepcopy=False) if trial.state in _STATES]
+        trials = [trial for trial in ended if trial.state != TrialState.FAIL or "note" in trial.user_attrs]
         return dict(sorted((trial.user_attrs["number"], trial) for trial in trials))
 
     def results(self) -> tuple[list[Trial], tuple[Lead, ...]]:
@@ -213,10 +214,6 @@ class Search:
         if getattr(method, "status_", None) == "interrupted":  # on Ctrl-C the training loop keeps what it has
             raise KeyboardInterrupt
         return self.judge.gains(method)
-
-
-def _is_finished(trial: FrozenTrial) -> bool:
-    return trial.state in _STATES and (trial.state != TrialState.FAIL or "note" in trial.user_attrs)
 
 
 def _gains_of(trial: FrozenTrial) -> Floats:

@@ -199,11 +199,13 @@ class TestPositions:
     def test_features_logged_with_impressions_are_kept(self, tmp_path: Path, engine: Any) -> None:
         shown = _event("impression", "1", "a", 1)
         shown["event_attributes"]["features"] = {"bm25": 1.5, "age": None}
+        acted = _event("click", "1", "a"), _event("Features", "1", "a")
         (tmp_path / "q.jsonl").write_text(json.dumps({"query_id": "1", "user_query": "x"}) + "\n")
-        (tmp_path / "e.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (shown, _event("click", "1", "a"))))
+        (tmp_path / "e.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (shown, *acted)))
         imported((tmp_path / "q.jsonl", tmp_path / "e.jsonl"), tmp_path / "log.parquet", engine=engine)
         (row,) = pq.read_table(tmp_path / "log.parquet").to_pylist()
         assert json.loads(row["features"]) == {"bm25": 1.5, "age": None}
+        assert "features_1" not in row  # of an action with this name, which is set aside
 
 
 def _event(action: str, page: str, document: str, ordinal: Any = None, time: Any = None) -> dict[str, Any]:
@@ -336,7 +338,7 @@ def test_excluded_users_are_set_aside_with_their_events(
 
 
 class _Indices(BaseHTTPRequestHandler):
-    """Two indices in pages of 100: by a point in time, or by a scroll where `points` has none."""
+    """Two indices in pages of 100, by a scroll."""
 
     server: Any
 
@@ -351,37 +353,23 @@ class _Indices(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-        _, index, *rest = path.split("/")
-        if "/".join(rest) in ("_pit", "_search/point_in_time"):
-            name = self.server.points.get("/".join(rest))
-            return (200, {name: index}) if name else (405, {"error": "no handler"})
-        if path == "/_search":
-            if not self.server.sorts:
-                return 400, {"error": "No mapping found for [_shard_doc] in order to sort on"}
-            return self.page(body["pit"]["id"], *body.get("search_after", [0]))
         if path == "/_search/scroll":
             return self.page(*json.loads(body["scroll_id"]))
-        return self.page(index, 0)
+        return self.page(path.split("/")[1], 0)
 
     def page(self, index: str, start: int) -> tuple[int, Any]:
         chosen = self.server.indices[index][start : start + 100]
-        hits = [{"_id": str(n), "_source": own, "sort": [n]} for n, own in enumerate(chosen, start + 1)]
-        return 200, {"hits": {"hits": hits}, "pit_id": index, "_scroll_id": json.dumps([index, start + 100])}
+        hits = [{"_id": str(n), "_source": own} for n, own in enumerate(chosen, start + 1)]
+        return 200, {"hits": {"hits": hits}, "_scroll_id": json.dumps([index, start + 100])}
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
 
 
-@pytest.mark.parametrize(
-    ("points", "sorts"),
-    [({"_pit": "id"}, True), ({"_search/point_in_time": "pit_id"}, True), ({"_search/point_in_time": "pit_id"}, False)],
-)
-def test_live_indices(
-    log: Path, rows: list[ubi_export.Row], tmp_path: Path, points: dict[str, str], sorts: bool
-) -> None:
+def test_live_indices(log: Path, rows: list[ubi_export.Row], tmp_path: Path) -> None:
     made = ubi_export.export(rows)
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Indices)
-    server.indices, server.points, server.sorts = {"ubi_queries": made.queries, "clicks": made.events}, points, sorts
+    server.indices = {"ubi_queries": made.queries, "clicks": made.events}
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     import_log("ubi", url=f"http://127.0.0.1:{server.server_port}", events="clicks", out=tmp_path / "log.parquet")
     server.shutdown()

@@ -123,7 +123,7 @@ def test_boosting_with_categories_is_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ({"increasing": ["upp"]}, "`increasing` names 'upp', and there is no such feature; did you mean 'up'?"),
+        ({"increasing": ["upp"]}, "`increasing` names 'upp', and there is no such feature. Did you mean up?"),
         ({"categorical": ["zzz"]}, "`categorical` names 'zzz', and there is no such feature."),
         (
             {"increasing": ["up"], "decreasing": ["up"]},

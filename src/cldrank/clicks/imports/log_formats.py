@@ -127,10 +127,7 @@ def ubi_records(sources: Sequence[Any], engine: Engine, options: ImportOptions, 
     )
     own = "WHERE action IS NOT NULL OR is_bulk" if together else ""
     return Records(
-        pages,
-        engine.sql(f"SELECT *, {record} AS record FROM ({raw}) {own}"),
-        fields.table.where,
-        impressions=True,
+        pages, engine.sql(f"SELECT *, {record} AS record FROM ({raw}) {own}"), fields.table.where, impressions=True
     )
 
 

@@ -458,7 +458,7 @@ def _actions(items: Relation, results: Relation, options: ImportOptions) -> tupl
         f"SELECT name, count(*) AS n FROM {found} WHERE on_page AND regexp_matches(name, '^[a-z]') AND action NOT IN "
         f"({', '.join(map(text_literal, options.impression_action))}) GROUP BY name ORDER BY n DESC, name"
     )
-    taken = (*ROLES, *OF_EXPERIMENTS, CLICK)
+    taken = (*ROLES, *OF_EXPERIMENTS, CLICK, "features")
     actions = {row["name"]: int(row["n"]) for row in counts if row["name"] not in taken}
     actions = dict(list(actions.items())[:_MOST_ACTIONS])
     among = f"name IN ({', '.join(map(text_literal, actions))})" if actions else "FALSE"

@@ -65,7 +65,7 @@ class LogLayout:
             check_choice("first_position", self.first_position, (0, 1))
         check_zone(self.time_zone)
         object.__setattr__(self, "event_weights", checked_weights(self.event_weights))
-        taken = [name for name in self.events if name in (*ROLES, *OF_EXPERIMENTS)]
+        taken = [name for name in self.events if name.lower() in (*ROLES, *OF_EXPERIMENTS)]  # as SQL compares them
         if taken:
             raise UsageError(
                 f"`event_weights` names {taken[0]!r}, which is the role of another column; give the event another name."

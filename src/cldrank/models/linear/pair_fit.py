@@ -52,10 +52,7 @@ class PairObjective:
         gradient = np.append(score[self.columns], selection[self.selection]) / self.total
         mixed = mixed[np.ix_(self.columns, self.selection)]
         hessian = -np.block(
-            [
-                [both[np.ix_(self.columns, self.columns)], mixed],
-                [mixed.T, own[np.ix_(self.selection, self.selection)]],
-            ]
+            [[both[np.ix_(self.columns, self.columns)], mixed], [mixed.T, own[np.ix_(self.selection, self.selection)]]]
         )
         return Derivatives(
             float(value) / self.total - float(self.penalties @ parameters**2),

@@ -29,14 +29,7 @@ _VALIDATION_ROWS = 1 << 16
 
 
 def train_network(
-    task: TrainingTask,
-    lists: Lists,
-    held: Lists,
-    table: FeatureTable,
-    model: MLP,
-    run: Run,
-    *,
-    identity: Any = None,
+    task: TrainingTask, lists: Lists, held: Lists, table: FeatureTable, model: MLP, run: Run, *, identity: Any = None
 ) -> tuple[Status, list[Epoch]]:
     """Train the networks of a task on lists, and leave them as they were after the best epoch on the lists held out.
 

@@ -124,12 +124,7 @@ def page_folder(features: Any, rows: IntArray, device: str | None) -> Iterator[P
 
 
 def _quantised(
-    features: Any,
-    rows: IntArray,
-    max_bin: int,
-    types: list[str] | None,
-    threads: int,
-    pages: Path | None,
+    features: Any, rows: IntArray, max_bin: int, types: list[str] | None, threads: int, pages: Path | None
 ) -> Any:
     """The rows with each value as the number of its bin, in pages on disk if there is a folder for them.
 

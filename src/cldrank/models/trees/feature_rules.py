@@ -6,7 +6,6 @@ rankers, and all engines that they are exported to, know a single kind of split.
 
 from __future__ import annotations
 
-import difflib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cldrank.data.dataset import RankingDataset
+from cldrank.decoding import guess
 from cldrank.errors import DataError, UsageError
 from cldrank.rankers.tree_ranker import checked_trees
 
@@ -42,9 +42,7 @@ class FeatureRules:
         for parameter in ("increasing", "decreasing", "categorical"):
             for name in getattr(model, parameter):
                 if name not in names:
-                    near = difflib.get_close_matches(name, names, n=1)
-                    guess = f"; did you mean {near[0]!r}?" if near else "."
-                    raise UsageError(f"`{parameter}` names {name!r}, and there is no such feature{guess}")
+                    raise UsageError(f"`{parameter}` names {name!r}, and there is no such feature.{guess(name, names)}")
         rules = cls(
             tuple((name in model.increasing) - (name in model.decreasing) for name in names),
             tuple(name in model.categorical for name in names),

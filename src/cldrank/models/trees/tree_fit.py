@@ -150,11 +150,7 @@ def _digest(rows: IntArray, arrays: tuple[NDArray[Any], ...], context: Context) 
 
 
 def grow_trees(
-    loss: Loss,
-    engine: TreeEngine,
-    model: Trees,
-    run: Run,
-    checkpoint: Checkpoint,
+    loss: Loss, engine: TreeEngine, model: Trees, run: Run, checkpoint: Checkpoint
 ) -> tuple[Status, list[Epoch], bytes]:
     """Run all rounds, from the first or from where a checkpoint left off.
 
