@@ -31,7 +31,9 @@ class Option(click.Option):
     """An option, in a panel of the help or among the others; a command gets only the options given."""
 
     def __init__(self, names: list[str], about: str, panel: str | None = None, **described: Any) -> None:
-        super().__init__(names, help=about, default=None, **described)
+        if not described.get("required"):  # a default of None would count as given
+            described["default"] = None
+        super().__init__(names, help=about, **described)
         self.panel = panel
 
 
@@ -41,7 +43,8 @@ class Argument(click.Argument):
     def __init__(self, name: str, usage: str, about: str, *, many: bool, required: bool, typed: _Typed) -> None:
         shown = usage + "..." * many
         shown = shown if required else f"[{shown}]"
-        super().__init__([name], metavar=shown, nargs=-1 if many else 1, required=required, default=None, type=typed)
+        described: dict[str, Any] = {} if required else {"default": None}  # of None: as if given
+        super().__init__([name], metavar=shown, nargs=-1 if many else 1, required=required, type=typed, **described)
         self.usage, self.about = usage, about + "  [required]" * required
 
 
