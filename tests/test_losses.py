@@ -155,13 +155,6 @@ def test_padding_has_no_slope_and_its_numbers_do_not_matter(loss: Loss) -> None:
     assert all(slope[0, -1] == 0 for slope in loss.slopes(given).values())
 
 
-def test_without_selection_cld_pair_is_pairwise() -> None:
-    given = numbers(11)
-    preference = losses.preferences(given["target"], given["weight"])
-    parts = [given[name] for name in SCORES]
-    np.testing.assert_array_equal(CLD_PAIR(*parts, preference, mixed(given), 0.0), pairwise(given))
-
-
 finite = st.floats(-1e6, 1e6, width=32)
 
 

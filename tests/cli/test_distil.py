@@ -39,18 +39,11 @@ class TestDistil:
         assert ranker.provenance.held_out == 0.3
         np.testing.assert_array_equal(ranker.saw(data.query_ids), cr.load_ranker(teacher).saw(data.query_ids))
 
-    def test_several_rankers_are_one_teacher(self, run: Run, teacher: str) -> None:
-        assert run("train", "ips", "--model", "linear", *FROM, "-o", "other").code == 0
-        known = run("distil", teacher, "other", "-f", "train.parquet", *SMALL, "-o", "trees", "--json").json
-        assert len(known["distilled"]["teachers"]) == 2
-        assert known["diagnostics"]["held_queries"] == 6
-
     @pytest.mark.parametrize(
         ("typed", "message"),
         [
             (["teacher", *FROM[:2], "-o", "teacher/trees"], "lies in the folder of the ranker"),
             (["teacher", *FROM[:2], "--into", "linear", "-o", "t"], "--into must be 'trees', not linear."),
-            (["teacher", *FROM[:2], "--rounds", "0", "-o", "t"], "--rounds must be a whole number of at least 1 "),
             (["nowhere", *FROM[:2], "-o", "t"], "nowhere: no such file or folder"),
         ],
     )

@@ -14,7 +14,7 @@ import pytest
 from small_logs import CLEAN, COLUMNS, DEFECTS, cells, pages_from, write
 
 from cldrank import ClickTable, load
-from cldrank.clicks.aggregate import Aggregation, TooManyRejectsError, aggregate
+from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 
@@ -163,18 +163,3 @@ class TestSources:
             both.first(1).merge(again)  # what was made of cells remembers too
         halves = both.split([0.5, 0.5], seed=0)
         assert cells(halves[0].merge(halves[1])) == cells(both)  # no cell in common: nothing counts twice
-
-
-@pytest.mark.slow
-@pytest.mark.data
-def test_ranklens_on_both_engines(real_data: Path, spark: Any) -> None:
-    columns = {"session_id": "ranking", "doc_id": "item", "clicked": "click", "user_id": "user", "timestamp": "ts_ms"}
-    path = real_data / "ranklens/impressions.parquet"
-
-    def run(engine: Any) -> Aggregation:
-        return aggregate(path, engine=engine, columns=columns, one_query=True)
-
-    near, far = run("duckdb"), run(spark)
-    assert cells(near.clicks) == cells(far.clicks)
-    assert near.account.rejected == far.account.rejected == {}
-    assert (near.clicks.impressions.sum(), near.clicks.clicks.sum(), near.clicks.depth) == (235_200, 46_125, 24)

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from engine_stand_in import Handler, StandIn
-from shop import PRODUCTS, features, log, searches
+from shop import PRODUCTS, features, searches
 
 import cldrank as cr
-from cldrank.collect import Collected, FeatureSet, collect_features, collecting
+from cldrank.collect import Collected, collect_features, collecting
 from cldrank.errors import CldrankError, DataError, UsageError
 
 TEXTS = {f"q{number}": searches()[f"q{number}"]["keywords"] for number in range(1, 13)}
@@ -118,12 +118,6 @@ class TestEngines:
         assert (result.shown, result.not_found, result.gone) == (3, 2, 1)
         assert ("q1", "p126") in shop.rows()
         assert "1 that are gone" in str(result)
-
-    def test_the_dataset_and_its_rankers_know_the_feature_set(self, shop: Shop) -> None:
-        shop.collect()
-        data = cr.load(shop.folder / "out.parquet")
-        assert data.featureset == str(FeatureSet.read(shop.folder / "features", shop.engine))
-        assert data[:3].featureset == data.featureset
 
 
 @pytest.mark.parametrize("shop", list(PATHS), indirect=True)
@@ -267,10 +261,3 @@ class TestQueries:
             self.collected(shop, [{"query_id": "1", "query": "a"}, {"query_id": "1", "query": "b"}])
         with pytest.raises(DataError, match="'2' has 0 texts"):
             self.collected(shop, [{"query_id": "1", "query": "a"}, {"query_id": "2", "query": " "}])
-
-
-def test_the_whole_log_of_the_shop(shop: Shop) -> None:
-    pq.write_table(log(), shop.folder / "log.parquet")
-    result = shop.collect(log=shop.folder / "log.parquet", per_second=2000)
-    assert result.shown == len(TEXTS) * 5
-    assert result.gone == 0

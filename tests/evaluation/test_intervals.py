@@ -50,17 +50,6 @@ def test_values_and_errors_are_those_of_loops_over_pages(
     assert found.error(5) == pytest.approx(jackknife_error(tiny, value))
 
 
-@settings(max_examples=30)
-@given(st.integers(0, 10_000), st.floats(0, 2), st.booleans(), st.booleans())
-def test_production_is_expected_to_have_the_clicks_it_had(seed: int, eta: float, trust: bool, ragged: bool) -> None:
-    tiny = TinyLog.drawn(seed, queries=3, pages=15, ragged=ragged)
-    log = tiny.log(TRUST if trust else Propensities.power(eta, 3))
-    observed = sum(len(page.clicked) for page in tiny.pages) / len(tiny.pages)
-    for model in (None, model_of(np.random.default_rng(seed).random(15))):
-        found = ClickEstimator(log, model).value(ClickMeasure("Clicks", 3), order_of("production", log))
-        assert found.value == pytest.approx(observed)
-
-
 @settings(max_examples=15)
 @given(st.integers(0, 10_000))
 def test_the_order_of_rows_and_queries_does_not_matter(seed: int) -> None:

@@ -114,10 +114,3 @@ def test_judgements_are_of_value(world: World) -> None:
     same = cr.judge_documents(clicks.weighted({"click": 2}), RHO)
     assert np.allclose(same.relevance[shown], alone.relevance[shown])
     assert np.allclose(same.low[shown], alone.low[shown], atol=1e-3)
-
-
-def test_the_audit_counts_each_event(world: World) -> None:
-    clicks = world.draw().weighted(WEIGHTS)
-    found = cr.auditing.audit_table(clicks)
-    assert found.facts.events == {"purchase": int(clicks.events["purchase"].sum())}
-    assert f"{clicks.events['purchase'].sum():,} purchase" in str(found)

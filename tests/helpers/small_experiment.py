@@ -35,20 +35,6 @@ class ByFirst:
         return self.sign * np.asarray(X)[:, 0]
 
 
-class Slow(ByFirst):
-    """Takes a while, and keeps a diary of its fits."""
-
-    def __init__(self, seconds=0.3, seed=0):
-        super().__init__()
-        self.seconds, self.seed = seconds, seed
-
-    def fit(self, dataset, clicks, propensities):
-        time.sleep(self.seconds)
-        with pathlib.Path("diary.txt").open("a") as diary:
-            diary.write(f"{self.seed}\\n")
-        return self
-
-
 class Broken(ByFirst):
     def fit(self, dataset, clicks, propensities):
         raise RuntimeError("it does not work")

@@ -139,21 +139,6 @@ def test_nothing_known_is_nothing_to_write(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out").num_rows == 1
 
 
-@pytest.mark.parametrize("to", ["trec", "parquet"])
-def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, to: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "out"
-    path.write_text("old")
-
-    def fail(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pathlib.Path.replace", fail)
-    with pytest.raises((OSError, CldrankError)):
-        write_judgements(made(), path, to)
-    assert path.read_text() == "old"
-    assert [one.name for one in tmp_path.iterdir()] == ["out"]
-
-
 # -- texts of queries -----------------------------------------------------------------------------------------------
 
 

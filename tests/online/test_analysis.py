@@ -326,17 +326,6 @@ def test_a_log_with_teams_and_arms_needs_its_kind(drafted: list[Row]) -> None:
     assert [analyse(rows, kind=kind).kind for kind in ("interleaving", "ab")] == ["interleaving", "ab"]
 
 
-def test_the_result_is_plain_values_and_a_page(drafted: list[Row]) -> None:
-    result = analyse(table(drafted))
-    values = result.as_dict()
-    assert values["verdict"] == result.verdict.words
-    assert values["days"]["2026-03-10"]["difference"]["estimate"] == pytest.approx(result.first.difference.estimate)
-    page = result.to_html()
-    assert "is better than old, by team credit" in page.replace("new is", "is")
-    assert "at every look" in page
-    assert "<svg" in page
-
-
 def test_an_empty_log_is_refused() -> None:
     with pytest.raises(DataError):
         analyse(table(interleaved_rows(pages=1)).slice(0, 0))

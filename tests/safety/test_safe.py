@@ -253,11 +253,6 @@ def test_the_way_down_ends_there_too() -> None:
     assert safe_trials([*trials, trial(1.0, 0.5, strict=-0.03)], 0.02) == []
 
 
-def test_both_ways_meet() -> None:
-    trials = [trial(0.0, 0.0), trial(0.1, -0.5), trial(0.2, 0.5, strict=0.4)]
-    assert safe_trials(trials, 0.01) == [trials[0], trials[2]]
-
-
 def test_the_two_ways_share_the_chance_of_an_error() -> None:
     for confidence in (0.5, 0.9, 0.99):
         one_sided = [(1 - two_sided) / 2 for two_sided in confidences(confidence)]

@@ -134,10 +134,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
         given: dict[str, Any] = {"clicks": SCENE.clicks, "propensities": SCENE.propensities, "trials": 1, **options}
         with pytest.raises(error, match=message):
             tune(Naive(), SCENE.data, **given)
-    with pytest.raises(UsageError, match="IPS needs `propensities`"):
-        tune(IPS(), SCENE.data, SCENE.clicks, AffineClicks.from_propensities(SCENE.propensities), trials=1)
-    with pytest.raises(DataError, match="no slope for position 3"):
-        tune(AffineIPS(), SCENE.data, SCENE.clicks, AffineClicks(np.ones(2), np.zeros(2)), trials=1)
     tune(IPS(), *SCENE, trials=1, folder=tmp_path)
     for message, changed, other in (
         ("differ in the method", Naive(), SCENE),
