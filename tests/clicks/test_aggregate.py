@@ -58,19 +58,6 @@ class TestOnEachEngine:
         with pytest.raises(DataError, match="does not count positions from 0: 0 rows are at position 0, 5 at"):
             aggregate(path, first_position=0)
 
-    def test_one_row_a_page(self, tmp_path: Path, engine: Any) -> None:
-        path = tmp_path / "pages.parquet"
-        pages = {
-            "session_id": [1, 2, 3],
-            "query_id": ["q", "q", "r"],
-            "documents": [["a", "b"], ["a", "b"], ["a"]],
-            "clicked_positions": pa.array([[2], [1, 2, 7], None], pa.list_(pa.int64())),
-        }
-        pq.write_table(pa.table(pages), path)
-        result = aggregate(path, engine=engine, max_rejected=1)
-        assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 2), ("r", "a", 1): (1, 0)}
-        assert result.account.rejected == {"click never shown": 1}
-
 
 class TestRefusing:
     def test_too_many_rejects(self, tmp_path: Path) -> None:

@@ -14,8 +14,6 @@ MODULE = '''
 """Rankers of a user's own."""
 
 import os
-import pathlib
-import time
 import warnings
 
 import numpy as np

@@ -63,23 +63,3 @@ def test_an_evaluation_goes_with_the_ranker_that_it_is_of() -> None:
     both = found.with_evaluation(cr.evaluate(ranker, data[:20], "AP"))
     assert len(both.provenance.evaluations) == 2
     np.testing.assert_array_equal(both.predict(data), ranker.predict(data))
-
-
-def measured(fingerprint: str, data: str = "test", **means: float) -> Any:
-    """What an evaluation found."""
-
-    class Found:
-        def as_dict(self) -> dict[str, Any]:
-            record = {"data": data, "synthetic": False, "queries": 7, "fingerprint": fingerprint, "empty": "zero"}
-            return {**record, "measures": {name: {"mean": value} for name, value in means.items()}}
-
-    return Found()
-
-
-def test_measures_on_the_same_data_come_together() -> None:
-    origin = ORIGIN.replaced(evaluations=())
-    for found in (measured("1" * 64, AP=0.5, RR=0.6), measured("2" * 64, AP=0.1), measured("1" * 64, RR=0.7, DCG=3.0)):
-        origin = origin.with_evaluation(found)
-    other, same = origin.evaluations
-    assert (other.fingerprint, other.measures) == ("2" * 64, {"AP": {"mean": 0.1}})
-    assert same.measures == {"AP": {"mean": 0.5}, "RR": {"mean": 0.7}, "DCG": {"mean": 3.0}}
