@@ -151,8 +151,6 @@ class TestWhatIsKept:
 
 
 class TestModels:
-    CURVED = np.abs(DATA.features[:, 0])  # which no linear model imitates
-
     def test_a_linear_production_beside_trees(self) -> None:
         """A linear imitation is more faithful than one by trees, and the blend is both."""
         kept = Safe(cr.IPS(model=Trees(rounds=20, min_weight=5.0))).fit(DATA, log(10_000), RHO)
