@@ -180,10 +180,7 @@ def test_arms_differ_by_the_difference_of_their_means(tested: list[Row]) -> None
     result = analyse(table(tested), measure="clicks@2")
     assert list(result.measures) == ["clicks@2", "clicks", "abandonment"]
     parts = [[row for row in tested if row["arm"] == arm] for arm in ("new", "old")]
-    seen = {
-        "clicks": lambda row: row["clicked"],
-        "clicks@2": lambda row: row["clicked"] * (row["position"] <= 2),
-    }
+    seen = {"clicks": lambda row: row["clicked"], "clicks@2": lambda row: row["clicked"] * (row["position"] <= 2)}
     for measure, credit in seen.items():
         (new, one), (old, other) = (ratio(*by_person(part, credit)) for part in parts)
         checked(result, measure, new - old, math.hypot(one, other), 400)

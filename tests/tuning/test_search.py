@@ -204,12 +204,6 @@ def test_a_process_that_dies_costs_its_trial_alone(tmp_path: Path) -> None:
     assert [trial.number for trial in tune(Deadly(), *SCENE, **given).trials] == list(range(6))
 
 
-@pytest.mark.slow
-def test_processes_that_have_done_their_work_leave_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
-    assert len(tune(IPS(), *SCENE, {"l2": [0.001, 0.01, 0.1]}, trials=3, jobs=2).trials) == 3
-    assert "Traceback" not in capfd.readouterr().err
-
-
 def test_no_trial_learns_from_what_it_is_judged_by() -> None:
     learned, judge = split_clicks(*SCENE, 0.25, 3)
     queries = set(SCENE.data.row_queries[learned.row])
