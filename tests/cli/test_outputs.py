@@ -34,10 +34,7 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     "propensity estimate": (["log.csv", "-f", "train.parquet"], ["log.csv", "train.parquet"]),
     "simulate": (["train.parquet", "--production", "scores.txt"], ["train.parquet", "scores.txt"]),
     "train cld": (["-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"], ["train.parquet", "cells.parquet"]),
-    "train auto": (
-        ["-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"],
-        ["train.parquet", "cells.parquet"],
-    ),
+    "train auto": (["-f", "train.parquet", "-c", "cells.parquet", "-p", "power:1"], ["train.parquet", "cells.parquet"]),
     "features collect": (
         [
             *("--from", "opensearch", "--url", "http://127.0.0.1:9/products"),
@@ -56,10 +53,7 @@ CALLS: dict[str, tuple[list[str], list[str]]] = {
     "export": (["ranker", "--to", "opensearch", "--check", "train.parquet"], ["train.parquet"]),
     "online interleave": (["scores.txt", "column:f1", "-f", "train.parquet"], ["train.parquet", "scores.txt"]),
     "online swap": (["scores.txt", "-f", "train.parquet"], ["train.parquet", "scores.txt"]),
-    "online explore": (
-        ["column:f1", "-f", "train.parquet", "-c", "cells.parquet"],
-        ["train.parquet", "cells.parquet"],
-    ),
+    "online explore": (["column:f1", "-f", "train.parquet", "-c", "cells.parquet"], ["train.parquet", "cells.parquet"]),
     "demo": ([], ["train.parquet"]),
 }
 

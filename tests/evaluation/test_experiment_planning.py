@@ -291,14 +291,3 @@ def test_credit_is_that_of_both_drafts_and_all_clicks(depth: int) -> None:
             mean, square = mean + chance * credit, square + chance * credit**2
     found = expected_credit(log, (usual_pages(new, log), usual_pages(old, log)), relevance)
     assert found[:2] == pytest.approx((mean, square - mean**2), abs=1e-12)
-
-
-def test_noise_of_relevance_averages_out() -> None:
-    world = KnownWorld.draw(queries=20_000, candidates=3, seed=5)
-    log, new, old = both_orders(world, seed=6)
-    noisy = world.only(np.arange(20_000), pages=2).estimator(np.random.default_rng(7)).relevance
-    pages = usual_pages(new, log), usual_pages(old, log)
-    exact, found = (expected_credit(log, pages, one) for one in (world.relevance.ravel(), noisy))
-    assert noisy.max() > 2  # far beyond what a chance can be
-    assert found[0] == pytest.approx(exact[0], rel=0.15)
-    assert found[1] == pytest.approx(exact[1], rel=0.03)

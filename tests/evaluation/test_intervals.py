@@ -11,17 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t
 from tiny_estimates import MEASURES, RHO, TRUST, model_of, order, parts, plain
-from tiny_logs import (
-    Candidate,
-    Ranking,
-    Relevance,
-    TinyLog,
-    dcg,
-    forward,
-    jackknife_error,
-    relevance_of,
-    reverse,
-)
+from tiny_logs import Candidate, Ranking, Relevance, TinyLog, dcg, forward, jackknife_error, relevance_of, reverse
 
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
