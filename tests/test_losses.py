@@ -155,13 +155,6 @@ def test_padding_has_no_slope_and_its_numbers_do_not_matter(loss: Loss) -> None:
     assert all(slope[0, -1] == 0 for slope in loss.slopes(given).values())
 
 
-def test_without_selection_cld_pair_is_pairwise() -> None:
-    given = numbers(11)
-    preference = losses.preferences(given["target"], given["weight"])
-    parts = [given[name] for name in SCORES]
-    np.testing.assert_array_equal(CLD_PAIR(*parts, preference, mixed(given), 0.0), pairwise(given))
-
-
 finite = st.floats(-1e6, 1e6, width=32)
 
 
@@ -176,29 +169,3 @@ def test_no_slope_is_ever_nan(loss: Loss, data: st.DataObject) -> None:
         given[name] = torch.tensor(values, dtype=torch.float32).reshape(shape)
     assert loss.value(given).isfinite().all()
     assert all(slope.isfinite().all() for slope in loss.slopes(given).values())
-
-
-@settings(max_examples=30)
-@given(st.integers(0, 1000))
-def test_a_preference_is_for_one_of_two_and_by_what_both_have_seen(seed: int) -> None:
-    given = numbers(seed)
-    found = losses.preferences(given["target"], given["weight"])
-    target, weight = given["target"].numpy(), given["weight"].numpy()
-    for at, i, j in np.ndindex(*found.shape):
-        expected = max(target[at, i] - target[at, j], 0) * min(weight[at, i], weight[at, j])
-        assert found[at, i, j] == expected
-    assert (found * found.transpose(1, 2) == 0).all()
-
-
-def test_concordance_is_the_share_of_preference_in_the_right_order() -> None:
-    given = numbers(13)
-    given["scores"][1, 0] = given["scores"][1, 1]
-    preference = losses.preferences(given["target"], given["weight"])
-    right, whole = losses.concordance(given["scores"], preference)
-    for at in range(3):
-        expected = 0.0
-        for i, j in np.ndindex(4, 4):
-            above = given["scores"][at, i].item() - given["scores"][at, j].item()
-            expected += preference[at, i, j].item() * (1.0 if above > 0 else 0.5 if above == 0 else 0.0)
-        assert right[at].item() == pytest.approx(expected)
-    np.testing.assert_allclose(whole.numpy(), preference.sum((1, 2)).numpy())

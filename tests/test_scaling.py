@@ -162,12 +162,6 @@ def test_a_wrong_option_is_refused_with_the_known_ones(text: str, words: str) ->
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize("clip", [0, np.nan, True, "5", 1e39])
-def test_a_clip_must_be_above_zero(clip: Any) -> None:
-    with pytest.raises(UsageError, match="`clip` must be a number above 0"):
-        Standard(clip=clip)
-
-
 @pytest.mark.parametrize(("rule", "value"), [*((rule, np.nan) for rule in RULES), (None, np.inf), (None, 1e39)])
 def test_what_is_not_finite_is_refused_with_its_place(
     rule: ScalingRule | None, value: float, monkeypatch: pytest.MonkeyPatch

@@ -177,12 +177,6 @@ class TestRefused:
 
     def test_what_cannot_be_written_or_asked(self, tmp_path: Path) -> None:
         (tmp_path / "a.txt").write_text(letor(5))
-        with pytest.raises(UsageError, match=r"must end in .parquet or .csv"):
-            cr.score(linear(), tmp_path / "a.txt", tmp_path / "out.json")
-        with pytest.raises(UsageError, match="the folder .* does not exist"):
-            cr.score(linear(), tmp_path / "a.txt", tmp_path / "absent" / "out.csv")
-        with pytest.raises(UsageError, match="`top`"):
-            cr.score(linear(), tmp_path / "a.txt", tmp_path / "out.csv", top=0)
         with pytest.raises(UsageError, match="score takes a ranker, .* not a str"):
             cr.score("ranker", tmp_path / "a.txt", tmp_path / "out.csv")  # type: ignore[arg-type]
         with pytest.raises(UsageError, match="b.txt: no such"):

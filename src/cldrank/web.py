@@ -37,7 +37,7 @@ class Client:
 
     >>> Client("http://me:secret@localhost:9200")
     Traceback (most recent call last):
-    cldrank.errors.UsageError: `url` must be an address without a name or password, ...
+    cldrank.errors.UsageError: `url` must be an address that begins with https:// or http://, without a name or password, ...
     """
 
     def __init__(self, url: str, *, per_second: float | None = None, retries: int = 5) -> None:
@@ -48,7 +48,8 @@ class Client:
             is_address = False
         if not is_address or "@" in parts.netloc or parts.query:
             raise UsageError(
-                "`url` must be an address without a name or password, such as https://localhost:9200/products; set "
+                "`url` must be an address that begins with https:// or http://, without a name or password, such as "
+                "https://localhost:9200/products; set "
                 "CLDRANK_ENGINE_USER and CLDRANK_ENGINE_PASSWORD for these."
             )
         check_whole("retries", retries, least=0)
@@ -90,6 +91,10 @@ class Client:
                     wait = max(wait, min(float(answer.headers.get("Retry-After", 0)), _LONGEST_ASKED))
             if attempt < self._retries and self._stopped.wait(wait):
                 break
+        if "answers 401" in problem or "answers 403" in problem:
+            problem += f". Credentials come from the environment ({_credentials()})"
+        elif "answers 200" in problem:
+            problem += ". That is not what an engine answers; check the address"
         raise EngineError(f"{self.url}{path} {problem}.")
 
     def _take_turn(self) -> None:
@@ -109,6 +114,12 @@ def _whole(answer: Any) -> Any:
         lacking = content.get("timed_out") or search.get("failed") or solr.get("partialResults") or vespa.get("errors")
         return None if lacking or vespa.get("coverage", {}).get("full") is False else content
     return None
+
+
+def _credentials() -> str:
+    """Which of the variables for credentials are set, without their values."""
+    names = [f"CLDRANK_ENGINE_{name}" for name in ("USER", "PASSWORD", "API_KEY", "TOKEN")]
+    return ", ".join(f"{name}: {'set' if os.environ.get(name, '').strip() else 'not set'}" for name in names)
 
 
 def _authorization() -> dict[str, str]:

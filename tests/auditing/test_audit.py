@@ -195,19 +195,6 @@ class TestCells:
             audit([cells[0], cells[0]])
 
 
-@pytest.mark.data
-def test_ranklens(real_data: Path) -> None:
-    columns = {"session_id": "ranking", "user_id": "user", "timestamp": "ts_ms", "doc_id": "item", "clicked": "click"}
-    result = audit(real_data / "ranklens" / "impressions.parquet", columns=columns, one_query=True)
-    facts: Any = result.facts
-    assert facts.order.looks == "random"
-    assert "randomised" in result.verdict.sentence
-    assert [entry.impressions for entry in facts.by_position] == [9800] * 24
-    assert [entry.clicks for entry in facts.by_position[:3]] == [2435, 2309, 2199]  # by DuckDB's own SQL
-    assert (facts.log.pages, facts.log.bots.users) == (9800, 2145)
-    assert "timestamps are milliseconds since 1970" in facts.account.found
-
-
 class TestBehaviour:
     @pytest.mark.parametrize(
         ("model", "severity"), [(PositionBased(eta=1), "ok"), (Cascade(), "warning"), (DependentClicks(), "warning")]

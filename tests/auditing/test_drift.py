@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +88,6 @@ class TestBrokenDays:
 
 
 class TestTimes:
-    """Each kind of timestamp that spans from 08:30 to 17:00 UTC."""
-
     def drift(self, tmp_path: Path, times: pa.Array) -> Any:
         size = len(times)
         log = {"session_id": range(size), "query_id": ["q"] * size, "doc_id": ["a"] * size, "position": [1] * size}
@@ -98,22 +95,6 @@ class TestTimes:
         pq.write_table(pa.table({**log, "clicked": clicked, "timestamp": times}), tmp_path / "log.parquet")
         log_facts: Any = audit(tmp_path / "log.parquet").facts.log
         return log_facts.drift
-
-    def span(self, tmp_path: Path, times: pa.Array) -> tuple[str, str, int]:
-        """From when to when, in the hours of that day, and how many rows have no time."""
-        drift = self.drift(tmp_path, times)
-        return drift.first.removeprefix("2024-05-06 "), drift.last.removeprefix("2024-05-06 "), drift.undated
-
-    @pytest.mark.parametrize("ticks", [1, 10**9])
-    def test_numbers_and_their_text(self, tmp_path: Path, ticks: int) -> None:
-        times = [1_714_984_200 * ticks, 1_715_014_800 * ticks]
-        assert self.span(tmp_path, pa.array(times)) == ("08:30:00", "17:00:00", 0)
-        assert self.span(tmp_path, pa.array([*map(str, times), "?"])) == ("08:30:00", "17:00:00", 1)
-
-    @pytest.mark.parametrize(("unit", "zone"), [("s", None), ("us", "UTC"), ("ns", "America/New_York")])
-    def test_timestamps(self, tmp_path: Path, unit: Any, zone: str | None) -> None:
-        times = [datetime(2024, 5, 6, 8, 30), datetime(2024, 5, 6, 17), None]
-        assert self.span(tmp_path, pa.array(times, pa.timestamp(unit, tz=zone))) == ("08:30:00", "17:00:00", 1)
 
     @pytest.mark.parametrize("times", [[True, False], [[1], [2]]])
     def test_what_is_no_time(self, tmp_path: Path, times: list[Any]) -> None:

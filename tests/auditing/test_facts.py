@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from audit_logs import MakeLogs, days, found, topics
+from audit_logs import MakeLogs, days, found
 from click_tables import Cells, some_cells, table_of
 from hypothesis import given, settings
 
@@ -132,19 +132,6 @@ class TestPages:
         assert [(g.name, g.pages, g.depth) for g in result.facts.log.surfaces] == [("web", 60, 5), ("app", 20, 3)]
         assert "app: 3" in found(result, "surfaces").found
         assert "--log-column segment=surface`" in found(result, "surfaces").advice
-
-    def test_positions_from_zero(self, logs: MakeLogs) -> None:
-        made = logs(depth=5).add(200, lambda _: np.arange(12))
-        for row in made.rows:
-            row["position"] -= 1
-        path = made.write()
-        result = audit(path)
-        wrong = found(result, "first position")
-        assert wrong.severity == result.verdict.severity == "blocking"
-        assert "200 rows" in wrong.found
-        assert "first_position=0" in wrong.advice
-        assert "first position" not in topics(audit(path, first_position=0))
-        assert found(audit(path, first_position=0), "rows").severity == "ok"
 
     def test_positions_not_from_zero(self, logs: MakeLogs) -> None:
         made = logs()

@@ -39,12 +39,6 @@ class TestDistil:
         assert ranker.provenance.held_out == 0.3
         np.testing.assert_array_equal(ranker.saw(data.query_ids), cr.load_ranker(teacher).saw(data.query_ids))
 
-    def test_several_rankers_are_one_teacher(self, run: Run, teacher: str) -> None:
-        assert run("train", "ips", "--model", "linear", *FROM, "-o", "other").code == 0
-        known = run("distil", teacher, "other", "-f", "train.parquet", *SMALL, "-o", "trees", "--json").json
-        assert len(known["distilled"]["teachers"]) == 2
-        assert known["diagnostics"]["held_queries"] == 6
-
     @pytest.mark.parametrize(
         ("typed", "message"),
         [

@@ -87,7 +87,6 @@ def test_failures_end_in_an_exit_code(experiment: Experiment) -> None:
         (["run", "table9"], 2, "table9"),
         (["run", "small.toml", "--set", "simulation.dept=3"], 2, "simulation.dept"),
         (["run", "small.toml", "--method", "nobody"], 2, "'nobody'"),
-        (["run", "small.toml", "--seeds", "1000000000"], 2, "seeds"),
         (["run", "wrong.toml"], 1, "wrong.toml"),
         (["run", "small.toml", "--out", "small.toml"], 2, "small.toml is a file"),
         (["report", "small.toml"], 1, "small.toml"),

@@ -21,6 +21,7 @@ def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) ->
     (folder / "bad.txt").write_text("1 qid:1 1:1\n1 qid:1 1:x\n")
     (folder / "empty").mkdir()
     (folder / "two.txt").write_text("1\n2\n")
+    (folder / "colours.csv").write_text("shade\nred\n")
     run("train", "oracle", "-f", letor, "-o", "ranker")
     cases: list[tuple[int, str, list[str]]] = [
         (1, "bad.txt:2:11", ["show", "bad.txt"]),
@@ -29,6 +30,9 @@ def test_exit_codes_and_one_or_two_lines(run: Run, letor: Path, folder: Path) ->
         (2, "must end in .parquet", ["data", "convert", "train.txt", "--out", "x.csv"]),
         (2, "No such command", ["trian"]),
         (2, "Missing option", ["train", "oracle", "--out", "x"]),
+        (2, "Missing option '--out'", ["train", "oracle", "-f", "x"]),
+        (2, "Missing argument 'RANKER'", ["serve"]),
+        (2, "none of the columns that are read here; it has shade", ["clicks", "audit", "colours.csv"]),
         (2, "--n-queries", ["data", "make", "web10k-like", "-n", "lots"]),
         (2, "not 40%; write 0.4", ["evaluate", "r", "-f", "x", "--confidence", "40%"]),
         (2, "--depth", ["evaluate", "r", "-f", "x", "--depth", "0"]),

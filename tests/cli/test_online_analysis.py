@@ -71,7 +71,6 @@ def test_the_arm_may_be_an_attribute_of_queries_in_ubi(run: Run, folder: Path) -
     [
         (("--names", "new"), "--names"),
         (("--shares", "a,b"), "--shares"),
-        (("--shares", "1"), "--shares"),
         (("--new-scores", "scores.csv"), "--old-scores"),
         (("--kind", "ab"), "--log-column arm="),
         (("--experiment", "May"), "--experiment"),

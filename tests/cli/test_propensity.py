@@ -184,16 +184,6 @@ class TestSegments:
             assert (ran.code, f"{method} does not take segments" in ran.err) == (2, True)
 
 
-def test_a_bound_by_itself(run: Run, propensity: Run, logs: Logs) -> None:
-    ran = propensity("estimate", logs.one, "--method", "envelope", "-o", "rho.json")
-    assert ran.code == 0
-    assert "at least" in ran.out
-    assert "note  a lower bound, not the curve itself" in ran.out
-    run("show", "rho.json", "--plot", "rho.svg")
-    assert "(lower bound)" in Path("rho.svg").read_text()
-    assert cr.Propensities.load("rho.json").bound
-
-
 def test_what_was_written_is_shown(run: Run, propensity: Run, logs: Logs) -> None:
     written = propensity("estimate", logs.swaps, "-o", "rho.json", "--json").json
     Propensities.power(1, 4).save("truth.json")
@@ -236,16 +226,3 @@ class TestComplaints:
         assert "position 2: 0.87 supplied, 0.5" in refused.err
         assert "--trust-propensity" in refused.err
         assert run(*call, "--trust-propensity", "--out", "ranker").code == 0
-
-
-@pytest.mark.data
-def test_ranklens_from_the_command_line(run: Run, real_data: Path) -> None:
-    columns = ["session_id=ranking", "user_id=user", "timestamp=ts_ms", "doc_id=item", "clicked=click"]
-    named = [part for column in columns for part in ("--log-column", column)]
-    log = real_data / "ranklens" / "impressions.parquet"
-    assert run("clicks", "aggregate", log, "--one-query", *named, "-o", "ranklens.parquet").code == 0
-    result = run("propensity", "estimate", "ranklens.parquet", "-o", "rho.json", "--json").json
-    assert result["method"] == "randomised"
-    assert examined(result)[1] == pytest.approx(0.948, abs=5e-4)
-    assert examined(result)[23] == pytest.approx(0.818, abs=5e-4)
-    assert all(entry["low"] < entry["high"] for entry in result["positions"][1:])

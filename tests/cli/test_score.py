@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import cldrank as cr
@@ -54,16 +53,3 @@ def test_refused_in_one_or_two_lines(run: Run, ranker: str, arguments: list[str]
     assert (ended.code, message in " ".join(ended.err.split())) == (code, True), ended.err
     assert len(ended.err.strip().splitlines()) <= 2
     assert not Path("scores.csv").exists()
-
-
-@pytest.mark.data
-def test_real_data_by_name(run: Run, real_data: Path) -> None:
-    del real_data
-    run("train", "oracle", "-f", "mq2008:fold1/train", "-o", "ranker")
-    done = run("score", "ranker", "-f", "mq2008:fold1/test", "-o", "scores.parquet", "--json").json
-    data = cr.load("mq2008:fold1/test")
-    assert (done["rows"], done["queries"]) == (data.n_rows, data.n_queries)
-    assert data.doc_ids is not None
-    scores = pq.read_table("scores.parquet")
-    assert scores["doc_id"].to_pylist() == data.doc_ids.tolist()
-    assert scores["score"].to_pylist() == cr.load_ranker("ranker").predict(data).tolist()

@@ -107,7 +107,6 @@ def test_production_rankers(simulate: Simulate, tmp_path: Path) -> None:
     [
         ([], 2, "--out FILE"),
         (["--out", "."], 2, "is a folder; name a file"),
-        (["--out", "c", "--sessions", "0.5"], 2, "--sessions"),
         (["--out", "c", "--depth", "0"], 2, "--depth"),
         (["--out", "c", "--click-model", "cascade", "--eta", "1"], 2, "--click-model cascade has no option --eta"),
         (["--out", "c", "--share", "1"], 2, "--policy top has no option --share"),

@@ -14,7 +14,7 @@ import pytest
 from small_logs import CLEAN, COLUMNS, DEFECTS, cells, pages_from, write
 
 from cldrank import ClickTable, load
-from cldrank.clicks.aggregate import Aggregation, TooManyRejectsError, aggregate
+from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
 from cldrank.errors import CldrankError, DataError, FormatError, UsageError
 
 
@@ -57,19 +57,6 @@ class TestOnEachEngine:
         path = write(tmp_path / "log.parquet", pages_from(1, sessions=5))
         with pytest.raises(DataError, match="does not count positions from 0: 0 rows are at position 0, 5 at"):
             aggregate(path, first_position=0)
-
-    def test_one_row_a_page(self, tmp_path: Path, engine: Any) -> None:
-        path = tmp_path / "pages.parquet"
-        pages = {
-            "session_id": [1, 2, 3],
-            "query_id": ["q", "q", "r"],
-            "documents": [["a", "b"], ["a", "b"], ["a"]],
-            "clicked_positions": pa.array([[2], [1, 2, 7], None], pa.list_(pa.int64())),
-        }
-        pq.write_table(pa.table(pages), path)
-        result = aggregate(path, engine=engine, max_rejected=1)
-        assert cells(result.clicks) == {("q", "a", 1): (2, 1), ("q", "b", 2): (2, 2), ("r", "a", 1): (1, 0)}
-        assert result.account.rejected == {"click never shown": 1}
 
 
 class TestRefusing:
@@ -163,18 +150,3 @@ class TestSources:
             both.first(1).merge(again)  # what was made of cells remembers too
         halves = both.split([0.5, 0.5], seed=0)
         assert cells(halves[0].merge(halves[1])) == cells(both)  # no cell in common: nothing counts twice
-
-
-@pytest.mark.slow
-@pytest.mark.data
-def test_ranklens_on_both_engines(real_data: Path, spark: Any) -> None:
-    columns = {"session_id": "ranking", "doc_id": "item", "clicked": "click", "user_id": "user", "timestamp": "ts_ms"}
-    path = real_data / "ranklens/impressions.parquet"
-
-    def run(engine: Any) -> Aggregation:
-        return aggregate(path, engine=engine, columns=columns, one_query=True)
-
-    near, far = run("duckdb"), run(spark)
-    assert cells(near.clicks) == cells(far.clicks)
-    assert near.account.rejected == far.account.rejected == {}
-    assert (near.clicks.impressions.sum(), near.clicks.clicks.sum(), near.clicks.depth) == (235_200, 46_125, 24)

@@ -92,6 +92,8 @@ class TestPartsAndSums:
         assert first.depth <= depth
         assert cells(first.first(depth + 1)) == cells(first)
         assert (first.shown <= table.shown).all()
+        with pytest.raises(UsageError, match="`depth`"):
+            table.first(0)
 
     @given(tables())
     def test_some_cells(self, table: ClickTable) -> None:
@@ -101,16 +103,6 @@ class TestPartsAndSums:
         assert sorted([*cells(kept), *cells(table.where(~clicked))]) == sorted(cells(table))
         with pytest.raises(UsageError, match="needs True or False"):
             table.where(np.arange(table.n_cells + 1))  # type: ignore[arg-type]
-
-    def test_pages_that_end_earlier(self) -> None:
-        shown = {"position": [1, 2, 3, 3, 0, 0], "impressions": [5, 5, 5, 2, 0, 0], "clicks": [3, 0, 4, 2, 0, 0]}
-        table = ClickTable.from_arrays(DATA, **shown)
-        first = table.first(np.int64(2))  # type: ignore[arg-type]
-        assert cells(first) == [(1, "a", 1, 5, 3), (1, "b", 2, 5, 0)]
-        assert first.shown.tolist() == [True, True, False, False, False, False]
-        assert first.query_impressions.tolist() == [5, 0, 0]  # of the second query no page is left
-        with pytest.raises(UsageError, match="`depth`"):
-            table.first(0)
 
     def test_tables_without_a_dataset_merge_by_id(self, tmp_path: Path) -> None:
         def table(**columns: list[Any]) -> ClickTable:

@@ -83,10 +83,6 @@ class TestWhatIsInTheWild:
         assert data.labels is not None
         assert data.labels.tolist() == [1, 3, 2, 4]
 
-    def test_missing_values_can_be_filled(self, write: Write) -> None:
-        path = write("0 qid:1 1:NULL 2:nan 3:NaN 4:na 5: 6:1\n")
-        assert table(read_letor([path], missing=-1)) == [[-1, -1, -1, -1, -1, 1]]
-
     def test_missing_values_can_be_kept(self, write: Write) -> None:
         data = read_letor([write("0 qid:1 1:NULL 2:nan 4: 5:1\n1 qid:2 5:2\n")], missing="keep")
         nan = np.nan
@@ -113,16 +109,13 @@ class TestWhatIsInTheWild:
 
 BAD_ROWS = [
     ("x qid:1 1:1", 1, "'x'"),
-    ("1e99 qid:1 1:1", 1, "'1e99'"),
     ("qid:1 1:1", 1, "'qid:1'"),
     ("0 qid: 1:1", 7, "`qid:`"),
     ("0 1:1", 3, "'1:1'"),
     ("0 qid:1 0:1", 9, "feature 0 is outside the features 1 … 2"),
     ("0 qid:1 one:1", 9, "'one:1'"),
-    ("0 qid:1 1", 9, "'1'"),
     ("0 qid:1 99999999999999999999:1", 9, "'99999999999999999999:1'"),
     ("0 qid:1 2:abc", 11, "feature 2 is 'abc'"),
-    ("0 qid:1 2:0x1F", 11, "feature 2 is '0x1F'"),
     ("0 qid:1 2:1e", 11, "feature 2 is '1e'"),
     ("0 qid:1 1:0 2:5 1:3", 17, "feature 1"),
     ("0 qid:1 1:1 \x00\x01", 13, "`feature:value`"),
@@ -251,17 +244,6 @@ class TestAgainstScikitLearn:
         np.testing.assert_array_equal(whole.features, pieces.features)
         np.testing.assert_array_equal(whole.offsets, pieces.offsets)
         np.testing.assert_array_equal(whole.doc_ids, pieces.doc_ids)
-
-
-@pytest.mark.data
-class TestRealFiles:
-    def test_mq2008(self, real_data: Path) -> None:
-        data = read_letor([real_data / f"mq2008/S{part}.txt.xz" for part in range(1, 6)])
-        assert (data.n_queries, data.n_rows, data.n_features) == (784, 15_211, 46)
-        assert data.labels is not None
-        assert set(np.unique(data.labels)) == {0, 1, 2}
-        assert data.doc_ids is not None
-        assert data.doc_ids[0] == "GX008-86-4444840"
 
 
 def test_rows_without_any_feature_are_refused(tmp_path: Path) -> None:

@@ -53,20 +53,12 @@ def _clicks_on(world: KnownWorld, ranks: NDArray[np.int64], n: int, random: np.r
     return counts
 
 
-def test_interleaving_needs_far_fewer_pages_than_an_a_b_test() -> None:
-    world = KnownWorld.draw(queries=500, candidates=3, seed=4)
-    clicks = world.estimator()
-    new, old = orders_of(world, clicks.log, noise=0.2)
-    ways = settled(clicks, new, old, a_pair(clicks, new, old))
-    assert settled(clicks, new, new, a_pair(clicks, new, new)) == {}
-    assert 4 * pages_of(ways["interleaving test"]) < pages_of(ways["A/B test"])
-
-
 def test_below_the_margin_tests_are_planned_for_the_margin() -> None:
     world = KnownWorld.draw(queries=500, candidates=3, seed=4)
     clicks = world.estimator()
     new, old = orders_of(world, clicks.log, noise=0.8)
     pair = a_pair(clicks, new, old)
+    assert settled(clicks, new, new, a_pair(clicks, new, new)) == {}
     margin = 3 * pair.interval.estimate
     plain, planned = (settled(clicks, new, old, pair, margin=one) for one in (0.0, margin))
     assert planned["A/B test"].about.endswith("until the smallest difference that matters would show")
@@ -299,14 +291,3 @@ def test_credit_is_that_of_both_drafts_and_all_clicks(depth: int) -> None:
             mean, square = mean + chance * credit, square + chance * credit**2
     found = expected_credit(log, (usual_pages(new, log), usual_pages(old, log)), relevance)
     assert found[:2] == pytest.approx((mean, square - mean**2), abs=1e-12)
-
-
-def test_noise_of_relevance_averages_out() -> None:
-    world = KnownWorld.draw(queries=20_000, candidates=3, seed=5)
-    log, new, old = both_orders(world, seed=6)
-    noisy = world.only(np.arange(20_000), pages=2).estimator(np.random.default_rng(7)).relevance
-    pages = usual_pages(new, log), usual_pages(old, log)
-    exact, found = (expected_credit(log, pages, one) for one in (world.relevance.ravel(), noisy))
-    assert noisy.max() > 2  # far beyond what a chance can be
-    assert found[0] == pytest.approx(exact[0], rel=0.15)
-    assert found[1] == pytest.approx(exact[1], rel=0.03)

@@ -11,17 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t
 from tiny_estimates import MEASURES, RHO, TRUST, model_of, order, parts, plain
-from tiny_logs import (
-    Candidate,
-    Ranking,
-    Relevance,
-    TinyLog,
-    dcg,
-    forward,
-    jackknife_error,
-    relevance_of,
-    reverse,
-)
+from tiny_logs import Candidate, Ranking, Relevance, TinyLog, dcg, forward, jackknife_error, relevance_of, reverse
 
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
@@ -48,17 +38,6 @@ def test_values_and_errors_are_those_of_loops_over_pages(
     found = ClickEstimator(log).value(measure, order(log, tiny, ranking))
     assert found.value == pytest.approx(value(tiny))
     assert found.error(5) == pytest.approx(jackknife_error(tiny, value))
-
-
-@settings(max_examples=30)
-@given(st.integers(0, 10_000), st.floats(0, 2), st.booleans(), st.booleans())
-def test_production_is_expected_to_have_the_clicks_it_had(seed: int, eta: float, trust: bool, ragged: bool) -> None:
-    tiny = TinyLog.drawn(seed, queries=3, pages=15, ragged=ragged)
-    log = tiny.log(TRUST if trust else Propensities.power(eta, 3))
-    observed = sum(len(page.clicked) for page in tiny.pages) / len(tiny.pages)
-    for model in (None, model_of(np.random.default_rng(seed).random(15))):
-        found = ClickEstimator(log, model).value(ClickMeasure("Clicks", 3), order_of("production", log))
-        assert found.value == pytest.approx(observed)
 
 
 @settings(max_examples=15)

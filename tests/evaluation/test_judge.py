@@ -57,11 +57,6 @@ def test_a_comparison_from_end_to_end(world: SimulatedClicks) -> None:
     assert (assumed.measures, assumed.permutation_check) == (found.measures, found.permutation_check)
 
 
-def test_the_verdict_turns_with_the_rankers(world: SimulatedClicks) -> None:
-    assert quick(world, world.good, world.bad).verdict.decision == "better"
-    assert quick(world, world.bad, world.good).verdict.decision == "worse"
-
-
 def test_the_margin_is_a_hundredth_of_old_s_unless_it_is_given(world: SimulatedClicks) -> None:
     found = quick(world, world.good, world.bad)
     assert found.verdict.margin == pytest.approx(0.01 * found.first.old.interval.estimate)
@@ -167,12 +162,6 @@ def test_queries_that_a_ranker_was_trained_on_are_left_out(world: SimulatedClick
     assert backwards.left_out == 25
     expected = quick(rest, rest.good, method.predict(rest.data))
     assert backwards.first.interval == expected.first.interval
-
-
-def test_where_no_query_is_left_there_is_no_verdict(world: SimulatedClicks) -> None:
-    method = trained(world, slice(0, 60))
-    with pytest.raises(DataError, match="all 60 queries"):
-        quick(world, method)
 
 
 # -- what logs may look like -------------------------------------------------------------------------------------

@@ -276,11 +276,6 @@ def test_ratings_that_do_not_agree_with_clicks_change_nothing(world: SimulatedCl
     np.testing.assert_array_equal(with_them.groups, without.groups)
 
 
-def test_any_scale_will_do(world: SimulatedClicks) -> None:
-    one, other = (fit_model(rated(world, scale * world.relevance + 7)) for scale in (1, 1000))
-    np.testing.assert_allclose(one.predicted, other.predicted)
-
-
 def test_what_people_rated_is_more_certain(world: SimulatedClicks) -> None:
     never = ~world.log.seen
     by_machine, by_people = fit_model(rated(world, world.relevance)), fit_model(rated(world, np.nan, world.relevance))

@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import stdtrit
 from simulated_clicks import SimulatedClicks, simulated
 
 import cldrank as cr
-from cldrank.clicks.simulate import NeighbourSwaps, PositionBased, Simulation
+from cldrank.clicks.simulate import NeighbourSwaps
 from cldrank.errors import DataError, UsageError
 from cldrank.evaluation import ClickComparison, SeveralComparisons
 from cldrank.evaluation.click_measures import ClickMeasure
@@ -118,30 +117,3 @@ def test_refusals(world: SimulatedClicks) -> None:
 
 
 # -- simulations ---------------------------------------------------------------------------------------------------
-
-
-def level_log(seed: int, depth: int, queries: int = 100, size: int = 6) -> tuple[Any, Any, dict[str, Any]]:
-    """A log of a ranker that knows nothing, and five others that know as little."""
-    random = np.random.default_rng(seed)
-    features = random.standard_normal((queries * size, 3))
-    labels = 3.0 * (features[:, 0] + 0.5 * random.standard_normal(len(features)) > 0.7)
-    data = cr.RankingDataset.from_arrays(features, np.repeat(np.arange(queries), size), labels, synthetic=True)
-    simulation = Simulation(data, scores=features[:, 1].astype(float), model=PositionBased(1.0, 0.1), depth=depth)
-    return data, simulation.draw(4000, seed=seed), {f"{at}": random.standard_normal(len(features)) for at in range(5)}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("depth", [4, 6])  # of six candidates
-def test_of_five_level_rankers_hardly_ever_any_is_called_better_or_worse(depth: int) -> None:
-    """At most 10% of the time, and not more than 17 of 100 logs, whose chance is 1% then."""
-    wrong, alone = 0, 0
-    for seed in range(100):
-        data, clicks, rankers = level_log(seed, depth)
-        options: dict[str, Any] = {"propensities": cr.Propensities.power(1, depth), "trust_propensity": True}
-        several = cr.compare(rankers, PRODUCTION, data, "DCG", clicks=clicks, margin=0, **options)
-        wrong += bool({"better", "worse"} & set(several.decisions.values()))
-        narrower = stdtrit(99, 0.95) / stdtrit(99, (1 + several.confidence_each) / 2)
-        gains = [several.interval(name) for name in rankers]
-        alone += any(abs(gain.estimate) > narrower * (gain.high - gain.estimate) for gain in gains)
-    assert wrong <= 17
-    assert depth < 6 or alone > 25  # of intervals for a single comparison, where nothing is hidden

@@ -74,7 +74,7 @@ def test_the_truth_lies_in_the_interval(world: World) -> None:
     relevant, events = world.simulation.relevant, world.simulation.after_click
     truth = np.where(relevant, 1.0, NOISE) * (1 + 10 * events.chances["purchase"])
     held = []
-    for seed in range(8):
+    for seed in range(5):
         found = compared(world, world.draw(5000, seed).weighted(WEIGHTS))["DCG@3"]
         gained = 0.0
         for scores, sign in ((world.valuable, 1), (world.clicked, -1)):
@@ -83,7 +83,7 @@ def test_the_truth_lies_in_the_interval(world: World) -> None:
             ranks[order] = np.arange(480) % 5 + 1
             gained += sign * (truth / np.log2(ranks + 1))[ranks <= 3].sum() / 96
         held.append(found.difference.interval.low <= gained <= found.difference.interval.high)
-    assert sum(held) >= 6
+    assert sum(held) >= 4
 
 
 def test_trust_brings_mean_clicks(world: World) -> None:
@@ -114,10 +114,3 @@ def test_judgements_are_of_value(world: World) -> None:
     same = cr.judge_documents(clicks.weighted({"click": 2}), RHO)
     assert np.allclose(same.relevance[shown], alone.relevance[shown])
     assert np.allclose(same.low[shown], alone.low[shown], atol=1e-3)
-
-
-def test_the_audit_counts_each_event(world: World) -> None:
-    clicks = world.draw().weighted(WEIGHTS)
-    found = cr.auditing.audit_table(clicks)
-    assert found.facts.events == {"purchase": int(clicks.events["purchase"].sum())}
-    assert f"{clicks.events['purchase'].sum():,} purchase" in str(found)

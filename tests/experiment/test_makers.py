@@ -18,7 +18,6 @@ from cldrank.experiment.makers import (
 from cldrank.methods import HeckmanRank, methods
 from cldrank.methods.registry import usable_models
 from cldrank.models import MLP, Linear, Run, Trees
-from cldrank.scaling import Standard, rule_of
 
 
 def test_the_names_are_those_of_the_methods() -> None:
@@ -42,15 +41,6 @@ def test_flat_settings_make_every_method_with_every_model(name: str, model: str)
     assert made.model == {"mlp": MLP(epochs=3, hidden=[8]), "trees": Trees(rounds=3), "linear": Linear()}[model]
     assert found.needs == made.required
     import_what_is_needed(made)
-
-
-def test_a_scaling_may_have_options() -> None:
-    settings = {"model": "mlp", "scaling": "standard:clip=none", "activation": "relu"}
-    found = maker("ips", settings, "methods.X")
-    made = make_method(found.home, found.chosen(seed=0))
-    assert rule_of(made.model.scaling) == Standard(clip=None)
-    assert made.model.activation == "relu"
-    assert found.describe(seed=0)["parameters"] == {**settings, "seed": 0}
 
 
 def test_settings_that_a_method_does_not_have() -> None:

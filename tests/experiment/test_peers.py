@@ -10,7 +10,6 @@ from peers import LightGBMRanker, XGBoostRanker
 from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.clicks.table import ClickTable
 from cldrank.data.dataset import RankingDataset
-from cldrank.errors import CldrankWarning, DataError, UsageError
 from cldrank.experiment.experiment_file import read
 from cldrank.experiment.units import units
 from cldrank.measures import compute, mean
@@ -44,22 +43,6 @@ def test_they_learn_and_repeat_themselves(kind: Any, package: str, debias: str |
     quality = mean(next(iter(compute("AP", first, data.labels, data.offsets).values())))
     by_production = mean(next(iter(compute("AP", data.features[:, 1], data.labels, data.offsets).values())))
     assert quality > by_production + 0.2
-
-
-def test_mistakes() -> None:
-    data, clicks, rho = scene(eta=1.0)
-    with pytest.raises(UsageError, match="`debias`"):
-        XGBoostRanker(debias="ips").fit(data, clicks)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="LightGBM needs `clicks`.* not None"):
-        LightGBMRanker().fit(data)
-    with pytest.raises(UsageError, match="LightGBM .*`propensities`"):
-        LightGBMRanker(debias="ips").fit(data, clicks)
-    for peer in (XGBoostRanker(), XGBoostRanker(debias="position"), LightGBMRanker(debias="position")):
-        with pytest.warns(CldrankWarning, match="does not use propensities"):
-            peer.fit(data, clicks, rho)
-    nothing = ClickTable.from_arrays(data, row=[0], position=[1], impressions=[3], clicks=[0])
-    with pytest.raises(DataError, match="no clicks.*XGBoost"):
-        XGBoostRanker().fit(data, nothing)
 
 
 def test_they_take_part_in_experiments(folder: Path) -> None:

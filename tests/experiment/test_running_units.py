@@ -1,11 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -97,32 +93,3 @@ def test_results_are_those_of_the_last_run_and_nothing_is_fitted_twice(folder: P
     assert {key[3] for key in values("out")} == {"AP"}
     assert run("out", methods=["Naive"], seeds=1).done == 0  # what was replaced is still known
     assert values("out") == first
-
-
-# -- what stops a run --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
-def test_a_run_that_is_stopped_loses_only_the_running_unit(folder: Path, sent: signal.Signals) -> None:
-    slow = 'methods={Slow={use="own_rankers:Slow", seconds=0.2}}'
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cldrank", "experiment", "run", "small.toml", "--out", "out", "--set", slow,
-         "--method", "Slow", "--seeds", "5", "--jobs", "1"],
-        cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    while len(list((folder / "out" / "tasks").glob("fit-*/record.json"))) < 2:
-        assert process.poll() is None
-        time.sleep(0.05)
-    if sent == signal.SIGKILL:
-        process.kill()  # the parent alone; its worker must notice
-    else:
-        os.killpg(process.pid, sent)  # as a terminal does: to all of the group
-    _, complaint = process.communicate(timeout=600)  # until the worker has closed its end as well
-    assert sent == signal.SIGKILL or (process.returncode == 130 and "Traceback" not in complaint)
-    records = [json.loads(file.read_text()) for file in (folder / "out" / "tasks").glob("fit-*/record.json")]
-    kept, diary = {record["parameters"]["seed"] for record in records}, (folder / "diary.txt").read_text().split()
-    assert len(diary) <= len(kept) + 1
-    assert run("out", slow, methods=["Slow"], seeds=5).done == 5 - len(kept)
-    later = (folder / "diary.txt").read_text().split()[len(diary) :]
-    assert sorted(map(int, later)) == sorted(set(range(5)) - kept)  # nothing finished ran twice

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import made_rankers as made
@@ -14,7 +13,7 @@ from tricky import at_thresholds, queries_of, tricky, with_gaps
 
 import cldrank as cr
 from cldrank import scaling
-from cldrank.export import ExportRequest, Parity, export_formats, export_ranker
+from cldrank.export import ExportRequest, Parity, export_formats
 from cldrank.export.replay import NamedTable
 from cldrank.rankers import BlendRanker, Layer, LinearRanker, NetworkRanker, Ranker, blended
 from cldrank.rankers.network_ranker import ACTIVATIONS
@@ -136,15 +135,6 @@ def test_any_number_of_rows(ranker: Any) -> None:
     np.testing.assert_array_equal(np.concatenate([run(content, row[None]) for row in made.FEATURES]), whole)
     for rows in (0, 5000):
         assert len(FORMAT.replay({"model": content}, NamedTable(made.NAMES, np.ones((rows, 4), "f4")), REQUEST)) == rows
-
-
-def test_it_is_one_file(tmp_path: Path) -> None:
-    shipped = export_ranker(made.trees(), "onnx", tmp_path / "ranker.onnx", check=made.dataset())
-    assert shipped.parity is not None
-    assert shipped.parity.same_order
-    np.testing.assert_array_equal(
-        run((tmp_path / "ranker.onnx").read_bytes(), made.FEATURES), made.trees().predict(made.FEATURES)
-    )
 
 
 def test_blends_are_sums_of_their_members() -> None:

@@ -12,7 +12,6 @@ import tricky
 from numpy.typing import NDArray
 
 from cldrank import scaling
-from cldrank.errors import UsageError
 from cldrank.export import Exported, ExportRequest, Parity
 from cldrank.export.format import InexpressibleError
 from cldrank.export.formats.solr import Solr
@@ -170,11 +169,6 @@ class TestFiles:
         assert {feature["store"] for feature in store} == {"mine"}
         assert all(feature["params"] == {"q": "{!TODO}${text}"} for feature in store)
         assert exported.to_fill == {"features.json": list(tricky.ENGINE_NAMES)}
-
-    @pytest.mark.parametrize("name", ["my model", "it's"])
-    def test_names_that_no_address_can_hold_are_refused(self, name: str) -> None:
-        with pytest.raises(UsageError, match="`name` must be letters"):
-            FORMAT.export(made.trees(), ExportRequest(name=name))
 
 
 class TestRefusals:

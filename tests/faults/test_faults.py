@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -179,29 +178,3 @@ def test_a_read_only_disk_is_told_before_the_work(small_disk: Path, scene: Path,
         assert ended.code == 2  # the call names a place that cannot be written to
         assert str(small_disk) in ended.output
         assert "Read-only file system" in ended.output or "write-protected" in ended.output
-
-
-@pytest.mark.slow
-def test_two_writers_at_once_leave_one_whole_ranker(tmp_path: Path, scene: Path, commands: Commands) -> None:
-    scenario = SCENARIOS["train cld"]
-    folder = copied(scene, tmp_path / "shared")
-    allowed = []
-    for version in (0, 1):
-        assert commands.run(folder, scenario.arguments(version)).code == 0
-        allowed.append(scenario.states(folder))
-    scratch = tmp_path / "other"
-    scratch.mkdir()
-    with Commands(scratch) as other:
-        codes: list[int | None] = []
-
-        def write(through: Commands, version: int) -> None:
-            codes.extend(through.run(folder, scenario.arguments(version)).code for _ in range(4))
-
-        threads = [threading.Thread(target=write, args=pair) for pair in ((commands, 0), (other, 1))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert codes == [0] * 8
-    assert scenario.states(folder) in allowed
-    assert junk(folder) == []

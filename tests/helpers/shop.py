@@ -28,7 +28,6 @@ Product = Mapping[str, Any]
 COLOURS = ("red", "blue", "green", "black", "white", "brown", "grey", "pink", "orange")
 KINDS = ("shoes", "hat", "shirt", "coat", "bag", "belt", "scarf")
 PAGE, SESSIONS = 5, 200  # results on a page, pages of a query
-POPULARITY = "doc['popularity'].size() == 0 ? 0 : doc['popularity'].value"
 VALUE = re.compile(r"doc\['(\w+)'\].size\(\) == 0 \? 0 : doc\['(\w+)'\].value")
 
 

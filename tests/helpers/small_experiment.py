@@ -14,8 +14,6 @@ MODULE = '''
 """Rankers of a user's own."""
 
 import os
-import pathlib
-import time
 import warnings
 
 import numpy as np
@@ -33,20 +31,6 @@ class ByFirst:
 
     def predict(self, X):
         return self.sign * np.asarray(X)[:, 0]
-
-
-class Slow(ByFirst):
-    """Takes a while, and keeps a diary of its fits."""
-
-    def __init__(self, seconds=0.3, seed=0):
-        super().__init__()
-        self.seconds, self.seed = seconds, seed
-
-    def fit(self, dataset, clicks, propensities):
-        time.sleep(self.seconds)
-        with pathlib.Path("diary.txt").open("a") as diary:
-            diary.write(f"{self.seed}\\n")
-        return self
 
 
 class Broken(ByFirst):

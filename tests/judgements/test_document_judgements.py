@@ -113,17 +113,6 @@ def test_few_documents_at_a_position_lean_on_all_others(drawn: Any) -> None:
     assert found.low[table.row[alone]] < 0.3
 
 
-def test_the_order_of_rows_and_queries_changes_nothing(drawn: Any) -> None:
-    _, curve, table = drawn
-    queries = np.random.default_rng(0).permutation(table.n_queries)
-    mixed = judge_documents(table[queries], curve)
-    found = judge_documents(table, curve)
-    place = {pair: at for at, pair in enumerate(zip(found.query_id.tolist(), found.doc_id.tolist(), strict=True))}
-    rows = [place[pair] for pair in zip(mixed.query_id.tolist(), mixed.doc_id.tolist(), strict=True)]
-    np.testing.assert_allclose(mixed.relevance, found.relevance[rows], atol=1e-9)
-    np.testing.assert_allclose(mixed.high, found.high[rows], atol=1e-9)
-
-
 def test_a_refuted_curve_is_raised_or_left_alone(drawn: Any) -> None:
     _, _, table = drawn
     with pytest.warns(CldrankWarning, match="refute"):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cldrank.errors import DataError, UsageError
-from cldrank.measures import Interval, bootstrap_interval, mean_interval, paired_comparison
+from cldrank.measures import bootstrap_interval, mean_interval, paired_comparison
 
 stats: Any = importlib.import_module("scipy.stats")  # which has no types
 
@@ -38,18 +38,6 @@ def test_bootstrap_skips_queries_without_a_value() -> None:
     values = np.array([0.1, 0.4, np.nan, 0.9, np.nan])
     assert bootstrap_interval(values) == bootstrap_interval([0.1, 0.4, 0.9])
     assert bootstrap_interval(values, seed=1).n == 3
-
-
-@pytest.mark.parametrize(
-    ("interval", "text"),
-    [
-        (Interval(0.412, 0.406, 0.418, 0.9, 5), "0.412 ± 0.006"),
-        (Interval(0.412, 0.404, 0.418, 0.9, 200), "0.412 [0.404, 0.418]"),
-        (Interval(0.5, 0.5, 0.5, 0.9, 2), "0.500 ± 0.000"),
-    ],
-)
-def test_intervals_print_well(interval: Interval, text: str) -> None:
-    assert str(interval) == f"{interval}" == text
 
 
 @pytest.mark.parametrize("values", [[], [0.5]])

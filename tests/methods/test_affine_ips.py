@@ -1,9 +1,7 @@
 import numpy as np
-import pytest
 from scenes import scene
 
 import cldrank as cr
-from cldrank.errors import DataError, UsageError
 from cldrank.methods import IPS, AffineIPS
 from cldrank.models import Linear
 from cldrank.propensity import AffineClicks
@@ -36,12 +34,3 @@ def test_the_scale_of_relevance_changes_no_ranking() -> None:
     one, other = AffineClicks(slope, base), AffineClicks(slope / 0.8, base - slope / 0.8 * 0.1)
     first, second = (AffineIPS(model=Linear(l2=0)).fit(given.data, given.clicks, curve) for curve in (one, other))
     np.testing.assert_allclose(second.coef_, 0.8 * first.coef_, rtol=1e-9)
-
-
-def test_what_it_needs_is_said() -> None:
-    given = scene(3)
-    with pytest.raises(UsageError, match="AffineClicks.*TrustBias"):
-        AffineIPS().fit(given.data, given.clicks)
-    with pytest.raises(DataError, match="slope for position 3"):
-        AffineIPS().fit(given.data, given.clicks, AffineClicks(np.ones(2), np.zeros(2)))
-    assert "AffineClicks(slope 1, 0.5" in AffineIPS().fit(*given).summary()

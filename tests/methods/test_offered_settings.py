@@ -83,12 +83,6 @@ class TestWarnings:
             fitted(method)
         assert Path(caught.pop(ConvergenceWarning).filename).name == Path(__file__).name
 
-    @pytest.mark.parametrize("kind", [cr.Naive, cr.HeckmanRank])
-    def test_propensities_without_use_are_left_out(self, kind: Any) -> None:
-        with pytest.warns(CldrankWarning, match="does not use propensities"):
-            given = kind(model=Linear()).fit(*SCENE)
-        np.testing.assert_array_equal(given.coef_, kind(model=Linear()).fit(SCENE.data, SCENE.clicks).coef_)
-
     def test_refuted_propensities_are_warned_of_once(self) -> None:
         low, log = cr.Propensities(np.array([1.0, 0.1, 0.01]), "given"), SCENE.clicks
         many = replace(log, impressions=100 * log.impressions, clicks=100 * log.clicks)

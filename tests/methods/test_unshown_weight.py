@@ -9,7 +9,7 @@ from scenes import scene
 import cldrank as cr
 from cldrank.clicks.simulate import PositionBased, Simulation
 from cldrank.errors import UsageError
-from cldrank.methods.unshown_weight import MOST, knowledge, weight_of_unshown
+from cldrank.methods.unshown_weight import MOST_WEIGHT, knowledge, weight_of_unshown
 
 RHO = cr.Propensities.power(1.0, 5)
 
@@ -31,7 +31,7 @@ def test_production_that_knows_as_much_as_clicks_is_believed() -> None:
     known = knowledge(data, clicks, RHO)
     assert known is not None
     assert known.clicks < known.production + known.error
-    assert weight_of_unshown(data, clicks, RHO) > MOST / 2
+    assert weight_of_unshown(data, clicks, RHO) > MOST_WEIGHT / 2
 
 
 def test_production_that_knows_nothing_is_not() -> None:
@@ -42,7 +42,7 @@ def test_production_that_knows_nothing_is_not() -> None:
     assert known.clicks > 0.7
     weight = weight_of_unshown(data, clicks, RHO)
     z = (known.clicks - known.production) / known.error
-    assert weight == pytest.approx(MOST / (1 + (z / 2) ** 2))
+    assert weight == pytest.approx(MOST_WEIGHT / (1 + (z / 2) ** 2))
     assert weight < 0.02
     assert cr.CLDPair(model=cr.Linear()).fit(data, clicks, RHO).unshown_weight_ == weight
 
@@ -68,14 +68,14 @@ def test_missing_values_and_huge_features_do_no_harm() -> None:
 def test_too_few_queries_say_nothing() -> None:
     given = scene(3, queries=3)
     assert knowledge(given.data, given.clicks, given.propensities) is None
-    assert weight_of_unshown(given.data, given.clicks, given.propensities) == MOST
+    assert weight_of_unshown(given.data, given.clicks, given.propensities) == MOST_WEIGHT
 
 
 def test_unshown_candidates_pull_scores_down_as_far_as_they_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
     data, clicks = simulated("good")
     unshown = ~clicks.shown
     apart = []
-    for weight in (MOST / 10, MOST):
+    for weight in (MOST_WEIGHT / 10, MOST_WEIGHT):
         monkeypatch.setattr("cldrank.methods.cld_pair.weight_of_unshown", lambda *_, weight=weight, **__: weight)
         scores = np.asarray(cr.CLDPair(model=cr.Linear()).fit(data, clicks, RHO).predict(data))
         apart.append((scores[~unshown].mean() - scores[unshown].mean()) / scores.std())

@@ -3,7 +3,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 from small_models import GIVEN, SMALL, scores, small_pair, stop_after
 
@@ -123,26 +122,6 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     for resume in (True, False):  # before the first epoch
         with pytest.raises(CldrankError, match="folder is a folder"):
             small_pair(epochs=1, checkpoint=tmp_path / "folder", resume=resume).fit(*GIVEN)
-
-
-def test_any_change_of_a_checkpoint_is_found(tmp_path: Path) -> None:
-    file = tmp_path / "state"
-    small_pair(epochs=1, checkpoint=file).fit(*GIVEN)
-    tensors = safetensors.torch.load_file(file)
-    with safetensors.safe_open(str(file), framework="pt") as opened:
-        metadata = opened.metadata()
-    first = min(tensors)
-    changed = [
-        ({name: tensor for name, tensor in tensors.items() if name != first}, metadata),
-        ({**tensors, first: tensors[first].to(torch.float16)}, metadata),
-        (tensors, {**metadata, "about": metadata["about"].replace('"number": 1', '"number": 2')}),
-        (tensors, {**metadata, "about": "[" * 100_000}),
-        (tensors, {"format": metadata["format"]}),
-    ]
-    for arrays, about in changed:
-        safetensors.torch.save_file(arrays, file, metadata=about)
-        with pytest.raises(FormatError, match="state: .*damaged"):
-            small_pair(epochs=1, checkpoint=file, resume=True).fit(*GIVEN)
 
 
 def test_a_checkpoint_replaces_nothing_but_a_checkpoint(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import cut_on_a_phone
 
 from cldrank.pipeline import RunRecord
 from cldrank.pipeline.run_page import render_run
@@ -38,13 +37,3 @@ def test_a_gate_that_stopped_is_named(record: RunRecord) -> None:
     stopped = replace(record.with_step(replace(verdict, stop="worse")), status="stopped", reason="worse")
     page = render_run(stopped)
     assert "The run was stopped by its verdict step; production stays as it is." in page
-
-
-def test_texts_are_escaped(record: RunRecord) -> None:
-    audit: Any = record.step("audit")
-    page = render_run(record.with_step(replace(audit, decided="<script>alert(1)</script>")))
-    assert "<script>alert" not in page
-
-
-def test_nothing_is_cut_on_a_phone(record: RunRecord, tmp_path: Path) -> None:
-    assert cut_on_a_phone(render_run(record), tmp_path) == {}

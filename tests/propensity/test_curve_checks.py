@@ -242,15 +242,3 @@ def test_methods_keep_the_raised_curve(method: Any) -> None:
     assert method.propensities_ is STEEP
     with pytest.raises(UsageError, match="`envelope`"):
         method.set_params(envelope="no").fit(data, log, STEEP)
-
-
-def test_a_wide_bound_raises_to_its_lower_end() -> None:
-    interval: Any = {"low": [1, 0.5, 0.3], "high": [1, 0.9, 0.9], "confidence": 0.99}
-    bound = Propensities(np.array([1, 0.7, 0.6]), method="Envelope", bound=True, **interval)
-    assert Propensities.power(2, 3).raised_to(bound).values.tolist() == [1, 0.7, 0.3]
-
-
-def test_a_bound_is_not_a_curve(log: Any) -> None:
-    data = logistic_log(follows=1.0)[0]
-    with pytest.raises(UsageError, match="lower bound"):
-        cr.IPS().fit(data, log, Envelope().fit(log))

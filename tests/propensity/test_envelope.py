@@ -93,18 +93,6 @@ def test_few_impressions_do_not_bias_it() -> None:
     assert np.mean(values) == pytest.approx(many.values[1], abs=4 * np.std(values) / np.sqrt(40) + 0.01)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("pages", "queries"), [(1.0, 20_000), (10.0, 3000)])
-def test_its_lower_end_holds_as_often_as_it_says(pages: float, queries: int) -> None:
-    """Relevance that does not depend on the position, so that the bound is the curve: the hardest case."""
-    held = []
-    for seed in range(100):
-        log = one_ranker(lambda random, _, n: random.beta(2, 2, n), pages, seed, queries)
-        rho: Any = Envelope(refuse_above=2).fit(log)
-        held.append((rho.low <= TRUTH)[1:].mean())
-    assert np.mean(held) > 0.95 - 0.03
-
-
 def test_more_others_only_where_enough_clicked() -> None:
     log = one_ranker(binary, 12, queries=1500)
     mixed, one, three = Envelope().fit(log), Envelope(others=1).fit(log), Envelope(others=3, refuse_above=2).fit(log)

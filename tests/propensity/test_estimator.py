@@ -263,43 +263,6 @@ def cells(shown: list[tuple[int, int, int, int]]) -> ClickTable:
     return ClickTable.from_arrays(data, **named)
 
 
-# -- coverage of intervals --------------------------------------------------------------------------------------------
-
-
-LOGS = 60
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("design", "estimator"),
-    [
-        (ShuffledShare(1.0), Randomised()),
-        (FirstSwaps(0.5), Pivot()),
-        (NeighbourSwaps(0.5), AdjacentChain()),
-        ("two rankers", Pivot(depth=3)),
-        ("two rankers", AdjacentChain()),
-        ("two rankers", AllPairs()),
-        ("two rankers", AllPairs(weighting="candidates")),
-    ],
-    ids=repr,
-)
-def test_intervals_hold_the_truth_at_the_nominal_rate(world: Any, design: Any, estimator: CurveEstimator) -> None:
-    def log(seed: int) -> ClickTable:
-        sessions = 3e4 if isinstance(design, ShuffledShare) else 6e4
-        found: ClickTable = (
-            world.two_rankers(sessions, seed) if design == "two rankers" else world.log(design, sessions, seed)
-        )
-        return found
-
-    held = []
-    for seed in range(LOGS):
-        rho: Any = estimator.fit(log(seed))
-        truth = 1 / np.arange(1, len(rho) + 1)
-        held.append(((rho.low <= truth) & (truth <= rho.high))[1:].mean())
-    error = np.std(held) / np.sqrt(LOGS)
-    assert np.mean(held) == pytest.approx(0.9, abs=3.5 * error + 0.015)
-
-
 # -- the p-value of the fit -------------------------------------------------------------------------------------------
 
 

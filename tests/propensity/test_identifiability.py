@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from click_tables import Cells, some_cells, table_of
 from hypothesis import given, settings
@@ -139,13 +137,6 @@ class TestRequirements:
     @pytest.mark.parametrize("log", LOGS)
     def test_the_promise_is_what_the_estimators_keep(self, log: str) -> None:
         assert check_promises(simulated(**LOGS[log])) > 0  # type: ignore[arg-type]
-
-    @pytest.mark.data
-    def test_the_promise_is_kept_on_real_clicks(self, real_data: Path, tmp_path: Path) -> None:
-        log = pq.read_table(real_data / "ranklens" / "impressions.parquet", filters=[("ranking", "<", 300)])
-        pq.write_table(log, tmp_path / "log.parquet")
-        names = {"session_id": "ranking", "doc_id": "item", "clicked": "click"}
-        check_promises(ClickTable.read(tmp_path / "log.parquet", columns=names, one_query=True))
 
     def test_what_the_audit_promises_is_what_estimate_chooses(self) -> None:
         """Positions below the fourth hardly have a click, and are refused: by the audit as by the estimator."""

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cldrank.errors import CldrankError, FormatError, UsageError
+from cldrank.errors import CldrankError, FormatError
 from cldrank.propensity import Propensities
 from cldrank.propensity.propensities import Goodness
 
@@ -65,9 +65,7 @@ def test_refusals(make: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("not json", "not JSON"),
         ("PAR1", "is a Parquet file"),
-        ("[" * 100_000, "nested too deeply"),
         ('{"values": "x"}', "no list of propensities"),
         ('["a"]', "not a list of finite numbers"),
         ("[1, 1e999]", "not JSON"),
@@ -78,12 +76,6 @@ def test_damaged_files(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "rho.json").write_bytes(content.encode("utf-8", "surrogateescape"))
     with pytest.raises(FormatError, match=message):
         Propensities.load(tmp_path / "rho.json")
-
-
-def test_a_file_that_is_not_there_is_a_wrong_call(tmp_path: Path) -> None:
-    for path, message in ((tmp_path / "absent.json", "no such file"), (tmp_path, "a folder")):
-        with pytest.raises(UsageError, match=message):
-            Propensities.load(path)
 
 
 def estimated(**changed: Any) -> Propensities:
@@ -112,11 +104,6 @@ def test_estimates_may_exceed_one_and_keep_all_that_is_known(tmp_path: Path) -> 
     assert again.replicates.tolist() == [[1, 0.5, 1.2], [1, 0.45, 0.3], [1, 0.512346, 1.1]]  # six digits
     np.testing.assert_allclose(again.errors, [0, 0.1, np.sqrt(0.2)])
     assert again.values.max() == 1.1
-
-
-def test_intervals_are_normalised_and_clipped_along() -> None:
-    rho = estimated(low=np.array([2, 0.8, 0.4]), high=np.array([2, 1.2, 2.6])).clip(0.55)
-    assert rho.values.tolist() == [1, 0.55, 1.1]
 
 
 class TestClipping:
@@ -204,7 +191,6 @@ GOODNESS: dict[str, Any] = {"statistic": 1, "pairs": 1, "p_value": 1, "worst": [
         {"low": [1, 2]},
         {"clipped": [0]},
         {"raised": [4]},
-        {"values": [1, "0.5", 1]},
         {"covariance": [[0, 0, 0], [0, 1], [0, 0, 0]]},
         {"covariance": [[0, 0, 0], [0, 1, 1], [0, 0, 1]]},
         {"replicates": [[1, 1, 1], [1, 0, 1]]},

@@ -122,13 +122,6 @@ class TestUse:
         assert both.uncertain
         assert not SegmentPropensities.of({"desktop": Propensities.power(0.5, 4)}).uncertain
 
-    def test_a_picture_of_all(self, tmp_path: Path) -> None:
-        CURVES.plot(tmp_path / "rho.svg")
-        text = (tmp_path / "rho.svg").read_text()
-        assert "phone" in text
-        assert "desktop" in text
-        assert all(name in str(CURVES) for name in ("phone", "desktop"))
-
     def test_what_is_no_curve(self) -> None:
         for wrong in ({}, {"phone": 1.0}, {1: ROUGH}):
             with pytest.raises(CldrankError):

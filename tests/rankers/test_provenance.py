@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_rankers import ORIGIN, dataset, linear, nested
+from made_rankers import ORIGIN, linear, nested
 
-import cldrank as cr
 from cldrank.errors import DataError
 from cldrank.rankers import Provenance
 
@@ -41,45 +40,3 @@ def test_one_that_could_not_be_loaded_is_not_saved(wrong: dict[str, Any], tmp_pa
     with pytest.raises(DataError, match="cannot be"):
         linear(provenance=Provenance(**wrong)).save(tmp_path / "ranker")
     assert not (tmp_path / "ranker").exists()
-
-
-def test_an_evaluation_goes_with_the_ranker_that_it_is_of() -> None:
-    data = cr.RankingDataset.from_arrays(
-        dataset().features,
-        dataset().row_queries,
-        np.arange(300) % 3,
-        feature_names=dataset().feature_names,
-        name="test",
-    )
-    ranker = linear(provenance=ORIGIN.replaced(evaluations=()))
-    first, second = cr.evaluate(ranker, data, "AP"), cr.evaluate(ranker, data, "RR", empty="skip")
-    found = ranker.with_evaluation(first)
-    assert ranker.provenance.evaluations == ()
-    (one,) = found.provenance.evaluations
-    assert (one.data, one.queries, one.fingerprint, one.empty) == ("test", data.n_queries, data.fingerprint, "zero")
-    assert one.measures == first.as_dict()["measures"]
-    zero, skip = found.with_evaluation(second).provenance.evaluations  # other queries count: no table for both
-    assert (zero, list(skip.measures), skip.empty) == (one, ["RR"], "skip")
-    both = found.with_evaluation(cr.evaluate(ranker, data[:20], "AP"))
-    assert len(both.provenance.evaluations) == 2
-    np.testing.assert_array_equal(both.predict(data), ranker.predict(data))
-
-
-def measured(fingerprint: str, data: str = "test", **means: float) -> Any:
-    """What an evaluation found."""
-
-    class Found:
-        def as_dict(self) -> dict[str, Any]:
-            record = {"data": data, "synthetic": False, "queries": 7, "fingerprint": fingerprint, "empty": "zero"}
-            return {**record, "measures": {name: {"mean": value} for name, value in means.items()}}
-
-    return Found()
-
-
-def test_measures_on_the_same_data_come_together() -> None:
-    origin = ORIGIN.replaced(evaluations=())
-    for found in (measured("1" * 64, AP=0.5, RR=0.6), measured("2" * 64, AP=0.1), measured("1" * 64, RR=0.7, DCG=3.0)):
-        origin = origin.with_evaluation(found)
-    other, same = origin.evaluations
-    assert (other.fingerprint, other.measures) == ("2" * 64, {"AP": {"mean": 0.1}})
-    assert same.measures == {"AP": {"mean": 0.5}, "RR": {"mean": 0.7}, "DCG": {"mean": 3.0}}

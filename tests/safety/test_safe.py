@@ -151,8 +151,6 @@ class TestWhatIsKept:
 
 
 class TestModels:
-    CURVED = np.abs(DATA.features[:, 0])  # which no linear model imitates
-
     def test_a_linear_production_beside_trees(self) -> None:
         """A linear imitation is more faithful than one by trees, and the blend is both."""
         kept = Safe(cr.IPS(model=Trees(rounds=20, min_weight=5.0))).fit(DATA, log(10_000), RHO)
@@ -251,11 +249,6 @@ def test_the_way_down_ends_there_too() -> None:
     assert safe_trials(trials, 0.01) == trials[3:]
     assert safe_trials(trials, 0.02) == trials[1:]
     assert safe_trials([*trials, trial(1.0, 0.5, strict=-0.03)], 0.02) == []
-
-
-def test_both_ways_meet() -> None:
-    trials = [trial(0.0, 0.0), trial(0.1, -0.5), trial(0.2, 0.5, strict=0.4)]
-    assert safe_trials(trials, 0.01) == [trials[0], trials[2]]
 
 
 def test_the_two_ways_share_the_chance_of_an_error() -> None:

@@ -158,17 +158,6 @@ def test_no_body_is_a_fault_of_ours(service: Any, path: str, body: str) -> None:
         assert len(answer.json()["results"]) == min(asked["depth"], len(asked["features"]))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
-@given(path=st.sampled_from(["/interleave", "/swap"]), place=st.integers(0, len(arrow()) - 1), byte=st.integers(0, 255))
-def test_no_byte_of_a_stream_is_a_fault_of_ours(service: Any, path: str, place: int, byte: int) -> None:
-    address, content = f"{path}?depth=3&key=1{'&share=1' * (path == '/swap')}", bytearray(arrow())
-    content[place] = byte
-    answer = service.post(address, content=bytes(content), headers=ARROW)
-    assert answer.status_code in (200, 400, 422), answer.text
-    cut = service.post(address, content=bytes(content[:place]), headers=ARROW)
-    assert cut.status_code in (200, 400, 422), cut.text
-
-
 def test_examples_of_the_description_work_as_they_are(client: Client) -> None:
     for service in (client(NEW, against=OLD), client(made_rankers.trees(), against=NEW)):
         described = service.get("/openapi.json").json()

@@ -1,9 +1,6 @@
 """Linear methods on Spark: the same optimum as on this machine."""
 
-import json
 import operator
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -192,15 +189,3 @@ def test_queries_can_be_held_out(session: Any, here: World) -> None:
     expected = CLD(model=Linear(scaling=None)).fit(*local.others, here.propensities)
     np.testing.assert_allclose(far.coef_, expected.coef_, rtol=1e-8, atol=1e-10)
     assert far.n_rows_ == expected.n_rows_
-
-
-@pytest.mark.slow
-def test_a_fit_survives_the_loss_of_an_executor() -> None:
-    """On a real cluster: two executors in processes of their own."""
-    benchmark = Path(__file__).parents[2] / "benchmarks" / "scale.py"
-    done = subprocess.run([sys.executable, str(benchmark), "--kill"], capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["killed"] in found["executors_before"]
-    assert found["killed"] not in found["executors_after"]
-    assert found["status"] == "converged"
-    assert found["difference"] < 1e-8

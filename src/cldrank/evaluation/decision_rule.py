@@ -146,7 +146,14 @@ def _grounds(
     """The numbers that a decision rests on."""
     text = f"{pair.measure} differs by {worded_interval(pair.interval, decision, margin)}"
     even, model = never_shown.break_even, never_shown.model
-    if even is not None and model is not None and 0 < even.estimate < 1:
+    most = never_shown.most
+    if even is not None and model is not None and most != 1 and 0 < even.estimate < most:
+        text += (
+            f"; {new} is better if the {never_shown.results:,} never-shown results in its top are worth at least "
+            f"{even.estimate:.3f} when examined, and the model says {model.estimate:.3f} ({model.low:.3f} to "
+            f"{model.high:.3f})"
+        )
+    elif even is not None and model is not None and 0 < even.estimate < 1:
         text += (
             f"; {new} is better if at least {even.estimate:.0%} of the {never_shown.results:,} never-shown results in "
             f"its top are relevant, and the model says {model.estimate:.0%} ({model.low:.0%} to {model.high:.0%})"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-MOST = 1 / 3  # that all unshown candidates of a query weigh, over those shown
+MOST_WEIGHT = 1 / 3  # that all unshown candidates of a query weigh, over those shown
 _HALVED = 2.0  # standard errors by which clicks know better where unshown candidates count half as much
 _NO_ERROR = 1e-3  # where all queries agree
 _FOLDS = 5
@@ -63,8 +63,8 @@ def weight_of_unshown(data: RankingDataset, clicks: ClickTable, curve: Curve, *,
     """
     known = knowledge(data, clicks, curve, seed=seed)
     if known is None or known.clicks <= known.production:
-        return MOST
-    return MOST / (1 + ((known.clicks - known.production) / (_HALVED * max(known.error, _NO_ERROR))) ** 2)
+        return MOST_WEIGHT
+    return MOST_WEIGHT / (1 + ((known.clicks - known.production) / (_HALVED * max(known.error, _NO_ERROR))) ** 2)
 
 
 def knowledge(data: RankingDataset, clicks: ClickTable, curve: Curve, *, seed: int = 0) -> Knowledge | None:

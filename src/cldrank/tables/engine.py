@@ -17,7 +17,7 @@ from cldrank.reading import reading, reason
 from cldrank.tables.columns import quoted, root_column, text_literal
 from cldrank.tables.frames import frame_columns, frame_name, is_frame
 from cldrank.tables.sources import Format, Source, TableFile, csv_header, table_files
-from cldrank.wording import some
+from cldrank.wording import listed, some
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,6 +151,9 @@ class Engine(ABC):
         keys = list(dict.fromkeys(key for file in files for key in file.partition))
         names = list(dict.fromkeys([*(name for _, table in parts for name in table.columns), *keys]))
         wanted = names if choose is None else _roots(names, choose)
+        if names and not wanted:
+            paths = some([file.path for file in files], _MOST_NAMED)
+            raise FormatError(f"{paths}: there is none of the columns that are read here; it has {listed(names)}.")
         kept_apart = frozenset(wanted) & frozenset(keys)
         if kept_apart:
             parts = [(part, self._read(part)) for part in _parts(files, kept_apart, json_schema)]

@@ -10,14 +10,11 @@ import pytest
 from odd_logs import PLAIN, expected, plain_rows, read, write_json, write_parquet
 from small_logs import cells
 
-from cldrank import ClickTable, RankingDataset
-from cldrank.clicks import aggregate as module
 from cldrank.clicks.aggregate import TooManyRejectsError, aggregate
 from cldrank.clicks.bots import bot_rule
-from cldrank.clicks.days import DayFolder
 from cldrank.clicks.log.layout import LogLayout
 from cldrank.clicks.log.plain_log import open_log
-from cldrank.errors import DataError, UsageError
+from cldrank.errors import UsageError
 from cldrank.tables import connect, open_table
 from cldrank.tables.duckdb_engine import DuckDB
 
@@ -101,33 +98,6 @@ def test_just_above_the_limit(tmp_path: Path) -> None:
     with pytest.raises(TooManyRejectsError, match="6.0%"):
         aggregate(path, max_rejected=0.05)
     assert aggregate(path, max_rejected=0.06).account.n_rejected == 6
-
-
-def test_two_writers_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A day that appears while a log is counted is not overwritten."""
-    row, header = "q,a,1,0,2024-07-01T10:00:00Z", HEADER + ",timestamp"
-    logs = [write_csv(tmp_path / f"{n}.csv", [f"{n},{row}"], header) for n in (1, 2)]
-    folder, count = DayFolder(tmp_path / "cells"), module.aggregate
-
-    def count_slowly(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.setattr(module, "aggregate", count)
-        folder.add(logs[1])
-        return count(*arguments, **options)
-
-    monkeypatch.setattr(module, "aggregate", count_slowly)
-    with pytest.raises(DataError, match="another process"):
-        folder.add(logs[0])
-    assert folder.read().impressions.sum() == 1
-
-
-class TestChoosingQueries:
-    def test_each_once(self) -> None:
-        data = RankingDataset.from_arrays([[1], [2]], [7, 8])
-        table = ClickTable.from_arrays(data, position=[1, 1], impressions=[5, 5], clicks=[1, 2])
-        with pytest.raises(UsageError, match="query 0"):
-            table[[0, 0]]
-        with pytest.raises(UsageError, match="2 queries"):
-            table[[True]]
 
 
 @pytest.mark.parametrize("in_lists", [False, True])

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from simulated_worlds import TINY, TINY_SCORES, by_session, dense, every_world, small_world
 
-from cldrank import ClickTable, RankingDataset
+from cldrank import RankingDataset
 from cldrank.clicks.simulate import (
     FirstSwaps,
     NeighbourSwaps,
@@ -49,14 +49,6 @@ class TestBothWaysAgree:
             pages = table.query_impressions
             assert pages.sum() == 50_000
             assert abs(((pages - 1000) ** 2 / 1000).sum() - 49) < 4 * np.sqrt(2 * 49)
-
-    @every_world
-    def test_the_log_and_its_cells(self, world: dict[str, Any], tmp_path: Path) -> None:
-        simulation = Simulation(TINY, TINY_SCORES, depth=3, **world)
-        written = simulation.save_log(tmp_path / "log.parquet", 2_000, seed=3)
-        aggregated = ClickTable.read(tmp_path / "log.parquet", TINY)
-        np.testing.assert_array_equal(dense(aggregated, 3), dense(written, 3))
-        np.testing.assert_array_equal(dense(aggregated, 3), dense(by_session(simulation, 2_000, 3), 3))
 
 
 class TestCounted:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xgboost
-from small_models import GIVEN_TREES, small_boosted, stop_after
+from small_models import stop_after
 
 import cldrank as cr
 from cldrank.errors import ConvergenceWarning, DataError, UsageError
@@ -53,16 +53,6 @@ def test_scores_only_rise_or_fall_as_they_are_told_to(missing: bool) -> None:
         change = sign * steps(held, column, data)
         assert change.min() > -1e-5
         assert change.max() > 0.1
-
-
-def test_pairs_of_clicks_heed_them() -> None:
-    """CLD-pair's derivatives are our own; the engine holds the trees to the direction all the same."""
-    names = GIVEN_TREES.data.feature_names
-    for parameter, sign in (("increasing", 1), ("decreasing", -1)):
-        ranker = small_boosted(**{parameter: names[:1]}).fit(*GIVEN_TREES).ranker_
-        rows = np.repeat(GIVEN_TREES.data.features[:50], 20, axis=0)
-        rows[:, 0] = np.tile(np.linspace(-3, 3, 20), 50)
-        assert (sign * np.diff(ranker.predict(rows).reshape(50, 20), axis=1)).min() > -1e-5
 
 
 # -- categories ----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from scenes import scene
 from small_models import GIVEN_TREES, small_boosted, stop_after
 
 import cldrank as cr
-from cldrank.errors import ConvergenceWarning, DataError, FormatError, UsageError
+from cldrank.errors import ConvergenceWarning, DataError, UsageError
 from cldrank.models import checkpoint
 
 
@@ -78,22 +78,6 @@ def test_a_checkpoint_of_other_clicks_or_features_is_refused(tmp_path: Path) -> 
     for given in (scene(1, queries=80), (moved, cr.ClickTable.from_arrays(moved, **cells), GIVEN_TREES.propensities)):
         with pytest.raises(UsageError, match="state"):
             small_boosted(checkpoint=file, resume=True).fit(*given)
-
-
-def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="state"):
-        small_boosted(checkpoint=tmp_path / "state", resume=True).fit(*GIVEN_TREES)
-
-
-@pytest.mark.parametrize("content", ["my thesis", '{"format": "other"}'])
-def test_what_is_not_a_checkpoint_is_not_written_over(content: str, tmp_path: Path) -> None:
-    file = tmp_path / "state"
-    file.write_text(content)
-    with pytest.raises(UsageError, match="state"):
-        small_boosted(checkpoint=file).fit(*GIVEN_TREES)
-    with pytest.raises(FormatError):
-        small_boosted(checkpoint=file, resume=True).fit(*GIVEN_TREES)
-    assert file.read_text() == content
 
 
 def content_of(file: Path) -> dict[str, Any]:

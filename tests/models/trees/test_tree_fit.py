@@ -162,15 +162,6 @@ def test_ctrl_c_within_a_round_gives_that_round_up(monkeypatch: pytest.MonkeyPat
     np.testing.assert_array_equal(stopped.predict(GIVEN_TREES.data), two.predict(GIVEN_TREES.data))
 
 
-def test_ctrl_c_before_the_first_round_is_over_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(PairLoss, "at", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        small_boosted().fit(*GIVEN_TREES)
-
-
 # -- what is refused or warned of ----------------------------------------------------------------------------------
 
 
