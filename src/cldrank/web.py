@@ -37,7 +37,7 @@ class Client:
 
     >>> Client("http://me:secret@localhost:9200")
     Traceback (most recent call last):
-    cldrank.errors.UsageError: `url` must be an address that begins with https:// or http://, without a name or password, ...
+    cldrank.errors.UsageError: `url` must be an address that begins with https:// or http://, ...
     """
 
     def __init__(self, url: str, *, per_second: float | None = None, retries: int = 5) -> None:

@@ -153,7 +153,7 @@ class Engine(ABC):
         wanted = names if choose is None else _roots(names, choose)
         if names and not wanted:
             paths = some([file.path for file in files], _MOST_NAMED)
-            raise FormatError(f"{paths}: there is none of the columns that are read here; it has {listed(names)}.")
+            raise DataError(f"{paths}: there is none of the columns that are read here; it has {listed(names)}.")
         kept_apart = frozenset(wanted) & frozenset(keys)
         if kept_apart:
             parts = [(part, self._read(part)) for part in _parts(files, kept_apart, json_schema)]
