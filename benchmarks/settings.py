@@ -6,7 +6,8 @@
 Production shows its top 5: a linear ranker from 1% of the labels (weak; at least three queries), from a tenth
 (middling; at least ten), or from all labels of queries of its own (strong). People examine position k with 1/k and
 click an examined irrelevant result in one case of ten, and the curve is known; or they click as in cascade or
-dependent click models, where neighbours are swapped on half of the pages, and the curve is estimated by all-pairs. A
+dependent click models, where neighbours are swapped on half of the pages, and the curve is estimated by all-pairs; or
+the curve that methods are given, 1/k², is too steep (`--people "too steep a curve"`). A
 seed draws queries, production, clicks and what is random in training. nDCG and AP are by the labels of test queries,
 which nothing was chosen on. `run` appends a JSON line per setting and seed, and goes on where it stopped.
 """
@@ -43,8 +44,10 @@ MEASURES = ("nDCG@1", "nDCG@3", "AP")
 DATA = ("web10k-sample", "mq2008", "msrd:200", "web10k-like:106", "msrd:1500", "yahoo-like:106", "web10k-like:400")
 LARGE = ("msrd:1500", "web10k-like:400")  # weak and strong production only
 TIED = 0.0  # the interval of the difference to the best holds 0
+STEEP = "too steep a curve"
 PEOPLE: dict[str, Any] = {
     "by position": PositionBased(1.0, 0.1),
+    STEEP: PositionBased(1.0, 0.1),
     "cascade": Cascade(noise=0.1),
     "dependent": DependentClicks(noise=0.1, continuation=(0.6, 0.5, 0.4, 0.3, 0.2)),
 }
@@ -95,6 +98,7 @@ def settings(data: list[str]) -> Iterator[Setting]:
         if name in ("web10k-like:106", "yahoo-like:106", "msrd:200", "mq2008"):
             for people in ("cascade", "dependent"):
                 yield Setting(name, "weak", 1e5, people)
+        yield Setting(name, "weak", 1e3, STEEP)
 
 
 @lru_cache(2)
@@ -123,7 +127,7 @@ def logged(setting: Setting, seed: int) -> tuple[World, Any, Any]:
     learned, fraction = (given.known, 1.0) if least is None else (given.train, least[0])
     fraction = fraction if least is None else min(1.0, max(fraction, least[1] / learned.n_queries))
     production = SVMRank(fraction=fraction, run=Run(seed=seed)).fit(learned)
-    by_position = setting.people == "by position"
+    by_position = setting.people in ("by position", STEEP)
     pages = Simulation(
         given.train,
         production.predict(given.train),
@@ -133,11 +137,12 @@ def logged(setting: Setting, seed: int) -> tuple[World, Any, Any]:
         relevant_from=given.relevant_from,
     )
     clicks = pages.draw(setting.sessions, seed=seed)
-    curve = cr.Propensities.power(1.0, DEPTH) if by_position else cr.propensity.AllPairs().fit(clicks)
-    return given, clicks, curve
+    if not by_position:
+        return given, clicks, cr.propensity.AllPairs().fit(clicks)
+    return given, clicks, cr.Propensities.power(2.0 if setting.people == STEEP else 1.0, DEPTH)
 
 
-def one(setting: Setting, seed: int, device: str | None) -> dict[str, Any]:
+def one(setting: Setting, seed: int, device: str | None, methods: list[str] | None = None) -> dict[str, Any]:
     """The measures of all methods, and the seconds that each took."""
     warnings.simplefilter("ignore", CldrankWarning)
     given, clicks, curve = logged(setting, seed)
@@ -145,6 +150,8 @@ def one(setting: Setting, seed: int, device: str | None) -> dict[str, Any]:
     weight, seconds = None, {}
 
     def judged(name: str, make: Callable[[], Any]) -> Any:
+        if methods and name not in methods:
+            return None
         began = time.perf_counter()
         try:
             ranker = make()
@@ -193,12 +200,12 @@ def run(asked: argparse.Namespace) -> None:
         (setting, seed)
         for seed in range(FIRST_SEED, FIRST_SEED + asked.seeds)
         for setting in settings(asked.data)
-        if (*setting, seed) not in done
+        if (*setting, seed) not in done and setting.people in asked.people
     ]
     began = time.monotonic()
     os.environ["OMP_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(asked.jobs, get_context("spawn")) as pool, asked.out.open("a") as file:
-        futures = [pool.submit(one, *task, asked.device) for task in waiting]
+        futures = [pool.submit(one, *task, asked.device, asked.methods) for task in waiting]
         for number, future in enumerate(as_completed(futures), 1):
             print(json.dumps(future.result()), file=file, flush=True)
             print(f"{number} of {len(waiting)}, {time.monotonic() - began:.0f} s", file=sys.stderr)
@@ -273,6 +280,8 @@ def main() -> None:
     running = commands.add_parser("run")
     running.add_argument("out", type=Path)
     running.add_argument("--data", nargs="+", default=list(DATA))
+    running.add_argument("--people", nargs="+", default=[name for name in PEOPLE if name != STEEP])
+    running.add_argument("--methods", nargs="+", help="by default all")
     running.add_argument("--seeds", type=int, default=5)
     running.add_argument("--jobs", type=int, default=2)
     running.add_argument("--device", help="where networks are trained")
