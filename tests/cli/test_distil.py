@@ -43,6 +43,7 @@ class TestDistil:
         ("typed", "message"),
         [
             (["teacher", *FROM[:2], "-o", "teacher/trees"], "lies in the folder of the ranker"),
+            (["teacher", *FROM[:2], "--into", "linear", "-o", "t"], "--into must be 'trees', not linear."),
             (["teacher", *FROM[:2], "--rounds", "0", "-o", "t"], "--rounds must be a whole number of at least 1 "),
             (["nowhere", *FROM[:2], "-o", "t"], "nowhere: no such file or folder"),
         ],

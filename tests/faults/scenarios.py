@@ -154,9 +154,7 @@ SCENARIOS = {
         "judgements cells-{v}.parquet -f train.parquet -p power:1 --to trec --out out.qrels", {"out.qrels": text}
     ),
     "clicks audit": Scenario("clicks audit log-{v}.parquet --html out.html", {"out.html": text}),
-    "propensity estimate": Scenario(
-        "propensity estimate cells-{v}.parquet --out rho.json --plot rho.svg", {"rho.json": text, "rho.svg": text}
-    ),
+    "propensity estimate": Scenario("propensity estimate cells-{v}.parquet --out rho.json", {"rho.json": text}),
     "train cld": Scenario(f"train cld {_DATA} --out ranker", {"ranker": ranker}),
     "train cld-pair": Scenario(
         f"train cld-pair {_DATA} --hidden 3 --epochs 2 --checkpoint state-{{v}}.safetensors --out ranker",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class DistilCommand(options.Reading, options.JsonOutput):
     """Fit boosted trees to the scores of a ranker, such as a network, so that any engine can rank as it does.
 
-    Example: `cldrank distil network/ --features all.parquet --out trees/`
+    Example: `cldrank distil network/ --into trees --features all.parquet --out trees/`
 
     Several rankers are an ensemble, whose mean score is learned. Neither labels nor clicks are needed: name the
     features of as many queries as there are. Queries held out say how alike the trees rank; what is lost by clicks or
@@ -30,6 +30,7 @@ class DistilCommand(options.Reading, options.JsonOutput):
     """
 
     rankers: list[str] = argument("RANKER", "The folders of one or more saved rankers, the teacher.")
+    into: Literal["trees"] = option("MODEL", "What is fitted to the scores: trees.", "trees")
     features: list[str] = option("-f FILE", f"{options.CANDIDATES} Repeat it for several.", ...)
     out: Path = option("-o FOLDER", "Where to save the trees.", ...)
     settings: dict[str, Any] = field(default_factory=dict)
