@@ -102,7 +102,7 @@ def machine_memory(*, free: bool) -> int | None:
 
 
 def keep_memory(size: int) -> None:
-    """Let glibc keep so many freed bytes for the next use: fetching them from the system again takes longer."""
+    """Let glibc keep up to `size` freed bytes for the next use: fetching them from the system again takes longer."""
     with suppress(OSError, AttributeError):  # another library
         mallopt = _c_library().mallopt
         mallopt(_TRIM_THRESHOLD, size)

@@ -44,7 +44,7 @@ class Client:
         try:
             parts = urlsplit(url)
             is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-        except ValueError:  # brackets that do not match, a port that is no number
+        except ValueError:  # brackets that do not match, a port in letters
             is_address = False
         if not is_address or "@" in parts.netloc or parts.query:
             raise UsageError(

@@ -90,7 +90,7 @@ class Lists:
         return self._made_of(owner, new_lengths, entries, (self.pages / pieces)[owner].astype(np.float32))
 
     def pack(self, draws: Callable[[int], float] = lambda _: 0.0) -> list[ListTable]:
-        """The lists in groups of like size; each list draws so many of those not shown as `draws` says of its size."""
+        """The lists in groups of like size; `draws` says how many of those not shown a list of a size draws."""
         lengths = np.diff(self.offsets)
         top = int(lengths.max(initial=1))
         widths = np.append(_WIDTHS[top > _WIDTHS], [*range(72, top, 8), top])
