@@ -30,7 +30,7 @@ class CLDPair(CorrectedMethod):
     (`weight_of_unshown`). The model is an `MLP`, `Trees`, or `Linear`, which is fitted to its unique optimum.
 
     With `selection_weight`, C, it is the paper's instead (SIGIR-AP 2023): a linear model of selection is trained beside
-    f, and what was shown is preferred whatever its clicks; the paper has C = 1 and target="ips".
+    f, and what was shown is preferred whatever its clicks; the paper has C = 1 and `target="ips"`.
 
         Δ = f(x_i) - f(x_j);  both shown, r̄_i > r̄_j, with weight (r̄_i - r̄_j) n:
             log σ(Δ) + C [log σ(ω·x_i + Δ) + log σ(ω·x_j + Δ)]
