@@ -36,7 +36,7 @@ NEEDING_EXTRAS = {  # what each refusal must name
     f"train cld-pair {TRAIN} --model mlp --out refused/": "neural",
     f"train cld-pair {TRAIN} --model trees --out refused/": "trees",
     f"tune ips {TRAIN} --out refused/": "tune",
-    "export linear/ --to onnx --out refused/": "onnx",
+    "export linear/ --to onnx --out ranker.onnx": "onnx",
     "serve linear/ --port 0": "serve",
     "clicks aggregate log.parquet --engine spark --out refused.parquet": "spark",
 }
