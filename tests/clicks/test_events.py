@@ -216,6 +216,10 @@ class TestSimulation:
             assert np.allclose(table.events[name] / table.clicks, (chance * share)[table.row], atol=0.005)
         assert (table.events["purchase"] <= table.events["cart"]).all()
 
+    def test_an_event_is_not_called_like_a_column_of_the_log(self) -> None:
+        with pytest.raises(UsageError, match="names 'clicked', which is the role of another column"):
+            self.simulation({"clicked": 0.2})
+
     def test_a_log_has_what_its_cells_have(self, tmp_path: Path) -> None:
         simulation = self.simulation(EVENTS, policy=ShuffledShare(0.5))
         table = simulation.save_log(tmp_path / "log.parquet", 5000, seed=2)

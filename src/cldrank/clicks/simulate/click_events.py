@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from cldrank._typing import Floats, IntArray
 from cldrank.arguments import check_number
-from cldrank.clicks.events import CLICK, checked_weights
+from cldrank.clicks.events import CLICK
+from cldrank.clicks.log.layout import LogLayout
 from cldrank.errors import UsageError
 
 
@@ -33,9 +34,9 @@ class EventModel:
     @classmethod
     def of(cls, events: Mapping[str, float], labels: NDArray[Any] | None) -> EventModel:
         """The model of events with their chances after a click on a result of the highest label."""
-        checked_weights(events)
         if CLICK in events:
             raise UsageError("`events` follow a click; leave 'click' out.")
+        LogLayout(event_weights=events)  # refuses what a log could not name
         known = np.zeros(0) if labels is None else np.asarray(labels, dtype=np.float64)
         share = (known + 1) / (known.max(initial=0) + 1)
         chances = {name: check_number("events", chance, least=0, most=1) for name, chance in events.items()}
